@@ -1,1 +1,1 @@
-"""Verdicts on records: comparisons, factors, limits. This package reads no files and no clock."""
+"""Analysis of records: comparisons, effects of factors, limits, findings. This package reads no files and no clock."""

@@ -1,14 +1,12 @@
-"""The one rule for answers: what may be said of cells that compete.
+"""The rule for answers about competing cells: which is the fastest, which is slower, and where no difference is proven.
 
-Everything that says which of several cells is the fastest, that one is slower than another, or that no difference is proven, asks `decide`.
-Cells that differ in mode and levels only are a contest. Every two of them are compared (dutlab.analysis.compare), and p is adjusted (Holm)
-over all pairs of all contests that are decided at once: those of one run, or of several.
+All such answers of dutlab come from `decide`. Cells that differ in mode and levels only are a contest. Every two of them are compared
+(dutlab.analysis.compare). p is adjusted (Holm) over all pairs of all contests that are decided at once: those of one run, or of several.
 
-Of several runs each counts once, by the ratio of the two cells in it: what a new set-up changes for all cells alike touches no order, and
-what it changes for one of them is in the spread from run to run. A cell's
-place is a range: behind every cell that is proven better, before every cell that is proven worse. So cells between which no difference is
-proven share a place, and all ranges together are right with 95 % (M. Mogstad, J. Romano, A. Shaikh, D. Wilhelm, Review of Economic Studies
-91, 2024: ranks by pairwise comparisons).
+Each of several runs counts once, by the ratio of the two cells in it. An effect of a new set-up on all cells cancels in that ratio. An
+effect on one cell is part of the spread from run to run. The place of a cell is a range: after every cell that is proven better, before
+every cell that is proven worse. So cells without a proven difference share places. All ranges together are right with 95 % (M. Mogstad,
+J. Romano, A. Shaikh, D. Wilhelm, Review of Economic Studies 91, 2024: ranks by pairwise comparisons).
 """
 
 from __future__ import annotations
@@ -32,13 +30,13 @@ class AnswerKind(enum.Enum):
     """Kinds of answer about a contest."""
 
     FASTEST = "fastest"
-    """One cell is proven better than every other one."""
+    """One cell is proven better than every other cell."""
     SHARED = "shared"
     """Some cells are proven worse than others, but several share the first place."""
     EQUIVALENT = "equivalent"
-    """All are equivalent within the margin that was asked for."""
+    """All cells are equivalent within the requested margin."""
     NOT_PROVEN = "not proven"
-    """No difference between any two is proven."""
+    """No difference between any two cells is proven."""
     ALONE = "alone"
     """Fewer than two cells have a value."""
 
@@ -49,15 +47,15 @@ class Entrant:
 
     label: str
     runs: tuple[tuple[float, ...], ...]
-    """Its repeats in each run; empty where a run has none."""
+    """Repeats of the cell in each run; empty where a run has none."""
     blocks: tuple[tuple[int, ...], ...] = ()
-    """The block of each value; empty: 1, 2, 3 and so on."""
+    """Block of each value; empty: 1, 2, 3 and so on."""
     levels: tuple[str, ...] = ()
     """Levels of factors other than the mode, in words."""
     at_least: bool = False
-    """A value is a bound: the figure is so much or more."""
+    """True if a value is a lower bound of the figure."""
     disturbed: int = 0
-    """Values that other work disturbed."""
+    """Number of values that other work disturbed."""
 
     @property
     def values(self) -> tuple[float, ...]:
@@ -67,23 +65,23 @@ class Entrant:
 
 @dataclass(frozen=True)
 class Contest:
-    """Cells that differ in mode and levels only, by one figure."""
+    """Comparison of cells that differ in mode and levels only, by one figure."""
 
     label: str
     figure: str
     entrants: tuple[Entrant, ...]
     better: Better = ""
-    """The better direction of values; by default that of the figure, if it is declared."""
+    """Better direction of values; by default the one declared for the figure, if any."""
     whole: bool = True
-    """All links and directions of the cells together, not one of several."""
+    """True if the figure is of all links and directions of the cells, False if of one among several."""
     stretches: frozenset[tuple[str, str]] = frozenset()
-    """Pairs of labels whose cells were measured one after the other and not in turn."""
+    """Pairs of labels of cells that were measured one after the other, not in turn."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "better", self.better or direction_of(self.figure) or "")
 
     def design(self, first: str, second: str) -> RunOrder:
-        """Return the order in time in which two of its cells were measured."""
+        """Return the order in which two of the cells were measured."""
         if max(len(e.runs) for e in self.entrants) > 1:
             return RunOrder.WITHIN_RUNS
         alone = {(first, second), (second, first)} & self.stretches
@@ -92,35 +90,35 @@ class Contest:
 
 @dataclass(frozen=True)
 class RankedCell:
-    """A cell with its place, 1 for the best."""
+    """A cell with its place. Place 1 is the best."""
 
     label: str
     first: int
     last: int
-    """The place lies from `first` to `last`; equal where it is proven."""
+    """The place is between `first` and `last`, which are equal where it is proven."""
     medians: tuple[float | None, ...]
-    """In each run."""
+    """Median of the repeats in each run; None where a run has none."""
 
 
 @dataclass(frozen=True)
 class RankedPair:
-    """Two cells, the better first: by what is proven, else by more pairs of repeats."""
+    """Two cells, the better first. If no difference is proven, the better is the one that wins more pairs of repeats."""
 
     better: str
     worse: str
     comparison: Comparison
     """Comparison of the two, in the order of the contest."""
     against: tuple[int, ...]
-    """Runs, from 0, in which the medians lie the other way round."""
+    """Indices of runs in which the median of `worse` is the better one."""
 
     @property
     def p(self) -> float:
-        """Adjusted for all pairs that were decided at once."""
+        """p, adjusted for all pairs that were decided at once."""
         return 1.0 if self.comparison.p is None else self.comparison.p
 
     @property
     def proven(self) -> bool:
-        """True if the first is proven better."""
+        """True if a difference is proven."""
         return self.comparison.verdict in {Verdict.BETTER, Verdict.WORSE}
 
 
@@ -131,53 +129,53 @@ class ContestResult:
     contest: Contest
     kind: AnswerKind
     places: tuple[RankedCell, ...]
-    """The best first."""
+    """Cells with their places, the best first."""
     pairs: tuple[RankedPair, ...]
     unranked: tuple[tuple[str, str, Comparison], ...]
-    """Labels and comparison of pairs of which one side has no value."""
+    """Labels and comparison of each pair with a side that has no value."""
     least: float
-    """The least relative difference that counts."""
+    """Least relative difference that counts."""
     tests: int
-    """Pairs that p was adjusted for, of all contests together."""
+    """Number of pairs for which p was adjusted, of all contests together."""
 
     @property
     def could_prove(self) -> bool:
-        """True if so many repeats could prove a difference of any pair at all."""
+        """True if the number of repeats is enough to prove a difference of at least one pair."""
         return any(pair.comparison.could_prove for pair in self.pairs)
 
     @property
     def proven(self) -> tuple[RankedPair, ...]:
-        """Pairs of which one is proven better."""
+        """Pairs with a proven difference."""
         return tuple(pair for pair in self.pairs if pair.proven)
 
     @property
     def ties(self) -> tuple[RankedPair, ...]:
-        """Pairs between which no difference is proven."""
+        """Pairs without a proven difference."""
         return tuple(pair for pair in self.pairs if not pair.proven)
 
     @property
     def exceptions(self) -> tuple[RankedPair, ...]:
-        """Proven pairs that lie the other way round in a run."""
+        """Pairs with a proven difference whose medians are in reverse order in some run."""
         return tuple(pair for pair in self.proven if pair.against)
 
     @property
     def best(self) -> tuple[str, ...]:
-        """The cells that are proven worse than none."""
+        """Cells that are not proven worse than any other cell."""
         return tuple(p.label for p in self.places if p.first == 1)
 
     @property
     def reason(self) -> Reason | None:
-        """Why no difference between the best and the worst by their medians is proven."""
+        """Reason why no difference between the first and the last cell is proven; None where it is, or without such a pair."""
         ends = {self.places[0].label, self.places[-1].label} if self.places else set()
         return next((pair.comparison.reason for pair in self.pairs if {pair.better, pair.worse} == ends), None)
 
     def between(self, first: str, second: str) -> Comparison | None:
-        """The comparison of two cells, as the contest has them; None where it was not made."""
+        """Return the comparison of two cells, in the order of the contest; None where they were not compared."""
         every = [*((pair.better, pair.worse, pair.comparison) for pair in self.pairs), *self.unranked]
         return next((found for a, b, found in every if {a, b} == {first, second}), None)
 
     def against(self, first: str, second: str) -> Comparison | None:
-        """The second cell against the first, whichever is the first in the contest; None where they were not compared."""
+        """Return the comparison of cell `second` against cell `first`, in this order; None where they were not compared."""
         comparison = self.between(first, second)
         order = [e.label for e in self.contest.entrants]
         return comparison if comparison is None or order.index(first) < order.index(second) else turned(comparison)
@@ -191,9 +189,9 @@ class ContestResult:
 
 
 def decide(contests: Sequence[Contest], *, least: float | None = None, margin: float | Margin | None = None) -> tuple[ContestResult, ...]:
-    """One standing a contest, in their order; `least` and `margin` are as of `compare`. Values that are not numbers are left out.
+    """Return the answer about each contest, in their order. `least` and `margin` are as in `compare`.
 
-    Raises ValueError for a least difference or a margin that is none, UnknownDirection.
+    Values that are not finite are left out. Raises ValueError for an invalid least difference or margin, and UnknownDirection.
     """
     if unknown := [contest.figure for contest in contests if not contest.better]:
         raise UnknownDirection(unknown)
@@ -228,14 +226,14 @@ def _pair(contest: Contest, a: Entrant, b: Entrant) -> Pair:
 
 
 def _at(entrant: Entrant, design: RunOrder) -> tuple[int, ...]:
-    """The run of each value, or its block."""
+    """Return the run of each value, or its block within one run."""
     if design is RunOrder.WITHIN_RUNS:
         return tuple(run for run, of in enumerate(entrant.runs) for _ in of)
     return tuple(n for of in entrant.blocks for n in of)
 
 
 def _placed(a: Entrant, b: Entrant, comparison: Comparison, *, less: bool) -> RankedPair:
-    """The better is the proven one, else that of more pairs of repeats."""
+    """Return the pair with the better cell first: the one proven better, else the one that wins more pairs of repeats."""
     sign = -1 if less else 1
     strata = [(x, y) for x, y in zip(a.runs, b.runs, strict=True) if x and y]
     lead = sign * sum(_pairs_above(first, second) for first, second in strata)
@@ -251,7 +249,7 @@ def _placed(a: Entrant, b: Entrant, comparison: Comparison, *, less: bool) -> Ra
 
 
 def _pairs_above(first: Sequence[float], second: Sequence[float]) -> int:
-    """Pairs in which the value of the first is the greater, less those in which it is the smaller."""
+    """Return the number of pairs in which the value of `first` is greater, less the number in which it is smaller."""
     ordered = sorted(y for y in second if not isnan(y))
     return sum(bisect_left(ordered, x) + bisect_right(ordered, x) - len(ordered) for x in first if not isnan(x))
 
@@ -276,7 +274,7 @@ def _standing(
 
 
 def _kind(places: Sequence[RankedCell], pairs: Sequence[RankedPair]) -> AnswerKind:
-    if len(places) < 2 or not pairs:  # noqa: PLR2004 -- one cell is compared with nothing
+    if len(places) < 2 or not pairs:  # noqa: PLR2004 -- one cell has no pair
         return AnswerKind.ALONE
     if all(pair.comparison.verdict is Verdict.EQUIVALENT for pair in pairs):
         return AnswerKind.EQUIVALENT

@@ -1,9 +1,8 @@
-"""Find which version in a row changed a figure: halve what is left until two neighbours differ.
+"""Bisection: find the version that changed a figure, by halving the range until two neighbours differ.
 
-A count decides for certain on which side a version is. A figure with an error is measured in blocks of the first version and the one in
-question, until "no change" is so much likelier or less likely than "the whole change" that chance would seldom explain it
-(dutlab.stats.sequential). That test may be read after each run. A version that stays undecided, or has no result, is skipped, and a
-neighbour is measured instead.
+A count shows for certain on which side of the change a version is. For a figure with an error, blocks of the first version and of the
+tested one are measured until a sequential test decides between "no change" and "the whole change" (dutlab.stats.sequential). That test
+may be read after each run. A version that stays undecided, or has no result, is skipped, and a neighbour is measured instead.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from dutlab.analysis.design import LEVEL
 from dutlab.stats.sequential import likelier, mean_reach
 
 FEWEST_OF_ENDS = 24
-"""Blocks of the two ends: what is proven by fewer seems larger than it is."""
+"""Fewest blocks of the first and last version. A change proven by fewer blocks seems larger than it is."""
 
 
 class VersionSide(enum.Enum):
@@ -30,28 +29,28 @@ class VersionSide(enum.Enum):
 
 @dataclass(frozen=True)
 class Bisection:
-    """A row of versions, and what is known of them: the first is FIRST, the last LAST."""
+    """Versions in order, and the known side of each. The first version is FIRST, the last LAST."""
 
     count: int
     known: Mapping[int, VersionSide]
 
     @property
     def bounds(self) -> tuple[int, int]:
-        """The nearest two versions that are known to be on different sides."""
+        """The closest two versions that are known to be on different sides."""
         high = min((at for at, side in self.known.items() if side is VersionSide.LAST), default=self.count - 1)
         low = max((at for at, side in self.known.items() if side is VersionSide.FIRST and at < high), default=0)
         return low, high
 
     @property
     def next(self) -> int | None:
-        """The version to ask now: the nearest to the middle that may still tell; None when there is none."""
+        """The next version to measure: the one nearest to the middle of the bounds that was not measured; None when none is left."""
         low, high = self.bounds
         open_ = [at for at in range(low + 1, high) if at not in self.known]
         return min(open_, key=lambda at: (abs(2 * at - low - high), at), default=None)
 
     @property
     def culprits(self) -> range:
-        """The versions of which one made the change; one alone where it is found."""
+        """The versions that may have made the change; a single one once it is found."""
         low, high = self.bounds
         return range(low + 1, high + 1)
 
@@ -63,17 +62,20 @@ class Bisection:
 
 
 def most_steps(count: int) -> int:
-    """Return the most versions that are measured where each can be decided: both ends, the halves, and the change itself."""
+    """Return the largest number of versions to measure if each can be decided: both ends, and one for each halving."""
     return ceil(log2(max(count - 1, 1))) + 2
 
 
 def side_of_count(value: float, first: float, last: float) -> VersionSide:
-    """Return the nearer end for a count."""
+    """Return the end (first or last version) with the count nearer to `value`."""
     return VersionSide.LAST if abs(value - last) < abs(value - first) else VersionSide.FIRST
 
 
 def side_of_rounds(changes: Sequence[float], whole: float, steps: int) -> VersionSide:
-    """Return the side by logarithms of ratios to the first version, one a block; `whole` is the last's. One error in `steps` is LEVEL."""
+    """Return the side of a version from `changes`, one logarithm of its ratio to the first version per block.
+
+    `whole` is that logarithm for the last version. LEVEL is the probability of any error in `steps` decisions.
+    """
     for_last = likelier(changes, 0.0, whole)
     if abs(for_last) < log(steps / LEVEL):
         return VersionSide.UNKNOWN
@@ -81,6 +83,6 @@ def side_of_rounds(changes: Sequence[float], whole: float, steps: int) -> Versio
 
 
 def changed_by(changes: Sequence[float], cells: int) -> float | None:
-    """The change between the ends, as a logarithm, in one of so many cells; None while chance could have made it."""
+    """Return the change between the ends, as a logarithm, for one of `cells` that are tested; None while chance explains it."""
     reach = mean_reach(changes, LEVEL / cells)
     return None if len(changes) < FEWEST_OF_ENDS or reach is None or reach.low <= 0 <= reach.high else reach.mean

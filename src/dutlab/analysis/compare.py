@@ -1,8 +1,8 @@
-"""Two sets of measurements of the same figure, and what may be said of them in a word.
+"""Comparison of two sets of measurements of the same figure, with a verdict.
 
-Each pair is tested by its design (dutlab.analysis.pair_tests). Over all pairs that are compared at once, p is adjusted (Holm; rounds do it
-themselves). "Equivalent" needs a margin that was given before anybody looked, and an interval of the ratio that lies wholly inside it; of
-two single runs that interval is widened by what runs of one box may differ by.
+Each pair is tested by its design (dutlab.analysis.pair_tests). p is adjusted over all pairs that are compared at once (by Holm; the test of
+rounds includes it). "Equivalent" needs a margin that was set in advance, and an interval of the ratio wholly inside the margin. For two
+single runs that interval is widened by the difference that two runs of one box may have.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from dutlab.stats.runs import FEWEST_WITHIN
 from dutlab.stats.summary import Interval
 
 EXACT_LEAST = 0.001
-"""The least difference that counts between figures that have no error: what moves code in memory moves counts by less."""
+"""The least difference that counts between figures without an error. Code that moves in memory changes counts by less."""
 
 
 def compare(pairs: Sequence[Pair], *, margin: float | Margin | None = None, least: float | None = None) -> tuple[Comparison, ...]:
-    """Each pair's comparison, in their order.
+    """Return the comparison of each pair, in the order of `pairs`.
 
-    `margin` 0.02 asks whether the sides are equivalent within ±2 %; `least` replaces that of the design.
-    Values that are not a number (or infinite) are left out, and the comparison says so. Raises ValueError for a margin or a
-    least change that is none, UnknownDirection.
+    `margin` 0.02 asks whether the sides are equivalent within ±2 %. `least` replaces the least change of the design.
+    Values that are not finite are left out, and the comparison states their number. Raises ValueError for an invalid margin or
+    least change, and UnknownDirection.
     """
     if unknown := [p.figure for p in pairs if not p.better]:
         raise UnknownDirection(unknown)
@@ -48,7 +48,7 @@ def compare(pairs: Sequence[Pair], *, margin: float | Margin | None = None, leas
 
 
 def _of_counts(given: Pair, least: float) -> Comparison:
-    """Compare counts without error: one is larger than the other if it is so by more than the least difference."""
+    """Compare counts, which have no error: they differ if the larger exceeds the smaller by more than the least difference."""
     m = TestedPair.of(replace(given, design=RunOrder.IN_TURN), least)
     if m.first is None or m.second is None:
         return _missing(m)
@@ -111,7 +111,7 @@ def _verdict(m: TestedPair, p: float, margin: float | None, margins: int) -> tup
     if p > LEVEL or (m.ratio is not None and not is_apart(m.ratio)):
         return Verdict.NO_DIFFERENCE, Verdict.NO_DIFFERENCE.value
     more = m.ratio.ratio > 1 if m.ratio is not None else m.test is not None and m.test.delta > 0
-    if m.pair.at_least[0 if more else 1]:  # the smaller is a bound: it may be as large as the other
+    if m.pair.at_least[0 if more else 1]:  # the smaller is a lower bound: its result may be as large as the other
         return Verdict.NO_DIFFERENCE, Verdict.NO_DIFFERENCE.value
     return side_words(better=more == (m.pair.better == "higher"), speed=is_speed(m.pair.figure))
 
@@ -128,16 +128,16 @@ def _reason(m: TestedPair, p: float, tests: int) -> Reason:
 
 
 def is_apart(ratio: Ratio) -> bool:
-    """The interval of the ratio is known and leaves 1 out."""
+    """Return True if the interval of the ratio is known and does not contain 1."""
     return ratio.interval is not None and (ratio.interval.low > 1 or ratio.interval.high < 1)
 
 
 def _widened(m: TestedPair, margins: int) -> Ratio:
-    """The ratio with an interval that holds it in all of so many cells at once, and what the set-up of either side may have done.
+    """Return the ratio with an interval for `margins` cells at once, widened by the possible effect of either side's set-up.
 
-    Equivalence is two one-sided tests at 5 %, shared out over the cells (Bonferroni); an interval of 95 % does that for two of them.
+    Equivalence is two one-sided tests at 5 %, divided by the number of cells (Bonferroni). An interval of 95 % suffices for two cells.
     """
-    assert m.ratio is not None  # noqa: S101 -- the caller looked
+    assert m.ratio is not None  # noqa: S101 -- the caller has checked
     interval = m.ratio.interval
     if interval is None:
         return m.ratio

@@ -1,4 +1,4 @@
-"""A figure of two sides, and what may be said of it: data that every answer shares."""
+"""A figure of two sides, and its comparison: data types of all answers."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from dutlab.stats.ratio import Ratio
 from dutlab.stats.summary import Interval
 
 Margin = Callable[["Pair"], float | None]
-"""The margin of one pair, as a share; None asks for no equivalence."""
+"""Function that returns the margin of one pair as a share, or None to skip the test of equivalence."""
 
 
 @dataclass(frozen=True)
 class Pair:
-    """One figure of one cell on both sides, in the order of time: of each repeat, or with several runs a side of each run."""
+    """One figure of one cell on both sides, in time order: one value per repeat, or per run with several runs a side."""
 
     label: str
     """The cell in words: `nat · sweep 64 · link a`."""
     figure: str
-    """With unit suffix."""
+    """Name of the figure, with unit suffix."""
     first: tuple[float, ...]
     second: tuple[float, ...]
     design: RunOrder = RunOrder.IN_TURN
     first_at: tuple[int, ...] = ()
     second_at: tuple[int, ...] = ()
-    """The block or round of each value; with several runs a side its run's place in time among all of them. Empty: 1, 2, 3 and so on."""
+    """Block or round of each value; with several runs a side, the place in time of its run among all runs. Empty: 1, 2, 3 and so on."""
     whole: bool = True
-    """All links and directions of the cell together, not one of several."""
+    """True if the figure is of all links and directions of the cell, False if of one among several."""
     better: Better = ""
-    """The better direction of values; by default that of the figure, if it is declared."""
+    """Better direction of values; by default the one declared for the figure, if any."""
     at_least: tuple[bool, bool] = (False, False)
     """True where the values of a side are lower bounds."""
     disturbed: tuple[int, int] = (0, 0)
-    """Values of either side that other work disturbed."""
+    """Number of values of either side that other work disturbed."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "better", self.better or direction_of(self.figure) or "")
@@ -45,10 +45,10 @@ class Pair:
 
 @dataclass(frozen=True)
 class SideLevel:
-    """Level of one side as it is printed."""
+    """Printed level of one side, with the number, minimum and maximum of its values."""
 
     value: float
-    """The median over repeats; with several runs a side the geometric mean over the medians of the runs."""
+    """Median of the repeats; with several runs a side, the geometric mean of the runs' medians."""
     n: int
     low: float
     high: float
@@ -59,47 +59,47 @@ WOULD_HAVE = "would have been proven four times in five"
 
 @dataclass(frozen=True)
 class Comparison:
-    """The second side against the first."""
+    """Comparison of the second side against the first."""
 
     pair: Pair
     verdict: Verdict
     words: str
-    """The verdict as a phrase, with its margin where it has one: `faster`, `equivalent within ±2 %`."""
+    """Verdict as a phrase, with its margin if any: `faster`, `equivalent within ±2 %`."""
     grounds: tuple[str, ...]
-    """Clauses: what the verdict rests on, or what is missing for another; without p and without what could have been proven."""
+    """Clauses with the basis of the verdict, or with the need for another verdict. p and `would` are not included."""
     first: SideLevel | None
     second: SideLevel | None
     ratio: Ratio | None
-    """Ratio of the two levels; None where there is none: a side is empty, or values are not above zero."""
+    """Ratio of the two levels; None if a side is empty, or if values are not above zero."""
     p: float | None
-    """Two-sided, of a change beyond the least that counts, adjusted for all comparisons."""
+    """Two-sided p of a change beyond the least change that counts, adjusted for all comparisons."""
     test: RankTest | None
-    """Test of the values as they are, by ranks; None with several runs a side."""
+    """Rank test of the raw values; None with several runs a side."""
     least: float
-    """The least relative change that counts here."""
+    """Least relative change that counts."""
     provable: float | None
-    """The smallest relative change that these values would have proven four times in five; None for none, or where it is not known."""
+    """Smallest relative change that these values would prove four times in five; None if there is none or it is not known."""
     could_prove: bool = False
-    """True if so many values can prove any difference at all."""
+    """True if the number of values is enough to prove some difference."""
     reason: Reason | None = None
-    """Why no difference is proven, where none is and both sides have values."""
+    """Reason why no difference is proven; None where one is proven, or where a side has no value."""
     flags: tuple[str, ...] = ()
-    """Shape of the repeats of either side."""
+    """Sentences on the shape of the repeats of either side."""
     by_p: bool = False
-    """The first of the grounds says what p is of."""
+    """True if the first of the grounds is a statement on p."""
     kind: Procedure = Procedure.NONE
     would: str = ""
-    """Statement that these values would have proven, where they could have; empty where they prove something, or are bounds."""
+    """Smallest provable change in words; empty where a verdict is proven, or where values are bounds."""
 
     @property
     def clauses(self) -> tuple[str, ...]:
-        """The grounds, the first of them with p."""
+        """The grounds with p and the smallest provable change."""
         first, *rest = self.grounds
         return tuple(filter(None, (f"{p_words(self.p)} {first}" if self.by_p and self.p is not None else first, self.would, *rest)))
 
     @property
     def why(self) -> str:
-        """Reason in a sentence."""
+        """The clauses as one sentence."""
         return "; ".join(self.clauses)
 
 

@@ -11,13 +11,13 @@ from dutlab.stats.summary import CONFIDENCE, Interval, median
 
 @dataclass(frozen=True)
 class Cost:
-    """Cost of one mode. Nanoseconds are of the whole box: of one core only where one core does all the work."""
+    """Cost of one mode. Nanoseconds are those of the whole box; they are those of a core only if one core does all the work."""
 
     mode: str
     ns: float
-    """Between two packets at the median of the mode's rates."""
+    """Time between two packets at the median rate of the mode."""
     added_ns: float
-    """`ns` less that of the barest mode."""
+    """`ns` less the `ns` of the barest mode."""
     interval: Interval | None
     """95 % interval of `added_ns`; None below four repeats a side, and for the barest mode itself."""
     cycles: float | None
@@ -25,9 +25,10 @@ class Cost:
 
 
 def costs(pps: Mapping[str, Sequence[float]], *, barest: str | None = None, hertz: float | None = None) -> tuple[Cost, ...]:
-    """Mode → packets a second of each repeat, turned into costs; the barest is the fastest unless named. Cheapest first.
+    """Return the cost of each mode, cheapest first. `pps`: mode → packets a second of each repeat; `barest`: by default the fastest mode.
 
-    Rates that a link or a generator limited cost less than they seem to. Raises ValueError for a mode without a rate above zero.
+    If a link or a generator limited a rate, the cost that follows from it is too high. Raises ValueError for a mode without a rate above
+    zero, and for an unknown `barest`.
     """
     if bad := [mode for mode, values in pps.items() if not values or not all(v > 0 for v in values)]:
         raise ValueError(f"no packets a second above zero in {', '.join(bad)}")

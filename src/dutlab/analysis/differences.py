@@ -16,16 +16,16 @@ _ALWAYS_DIFFERS = re.compile(
 
 @dataclass(frozen=True)
 class ValueDifference:
-    """One value that is not the same."""
+    """One value that differs between two mappings."""
 
     path: str
-    """Dotted, as in `hosts.dut.kernel`."""
+    """Dotted path, as in `hosts.dut.kernel`."""
     first: str
     second: str
 
 
 def differences(first: Any, second: Any) -> tuple[ValueDifference, ...]:  # noqa: ANN401 - whatever JSON holds
-    """Every scalar that differs, by its path. What differs between any two runs (times, seeds, addresses of cards) is left out."""
+    """Return every scalar that differs, with its path. Values that always differ between runs (times, seeds) are left out."""
     a, b = dict(_flat(first, "")), dict(_flat(second, ""))
     paths = [p for p in dict.fromkeys([*a, *b]) if a.get(p, ABSENT) != b.get(p, ABSENT) and not _ALWAYS_DIFFERS.search(p)]
     return tuple(ValueDifference(p, a.get(p, ABSENT), b.get(p, ABSENT)) for p in paths)

@@ -1,10 +1,10 @@
-"""Effects of factors, from cells as they are: full, fractional or made by hand, with cells missing.
+"""Effects of factors, from the cells of any design: full, fractional or made by hand, also with cells missing.
 
-An effect is a ratio. The weights of dutlab.stats.contrasts over the values of one block give one answer a block, in which the level of the
-block cancels, however it moves from one to the next; cells are in random order inside a block, so answers of blocks are independent. The
-ratio is the geometric mean of them, and t over blocks its interval. Without three whole blocks the weights are over the cells' medians, and
-the interval follows from what the cells leave over beyond main effects and two-factor interactions (least squares on the logarithms).
-Holm's correction spans every effect and interaction; only what is proven becomes a sentence about how factors depend on one another.
+An effect is a ratio. The weights of dutlab.stats.contrasts over the values of one block give one ratio per block. The level of the block
+cancels in it. Cells are in random order inside a block, so the ratios of blocks are independent. The effect is their geometric mean, and
+its interval comes from t over blocks. With fewer than three whole blocks the weights are over the medians of the cells. The interval then
+comes from the residuals of main effects and two-factor interactions (least squares on the logarithms). Holm's correction covers every
+effect and interaction. Only a proven interaction becomes a clause in a sentence.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _NEAR_ONE = 0.02
 
 @dataclass(frozen=True)
 class FactorCell:
-    """One combination of levels with its repeats, and the block of each of them."""
+    """One combination of levels with its repeats, and the block of each repeat."""
 
     levels: Mapping[str, str]
     values: tuple[float, ...]
@@ -47,15 +47,15 @@ class Sureness:
     """Confidence in a ratio."""
 
     interval: Interval | None
-    """95 %, of this ratio alone; None where there is no estimate of the error."""
+    """95 % interval of this ratio alone; None without an estimate of the error."""
     p: float | None
-    """Two-sided, adjusted for everything that the analysis tests (Holm), or by the rule for answers for all pairs of the run."""
+    """Two-sided, adjusted (Holm) for all tests of the analysis; where `verdict` is known, for all pairs of the run."""
     verdict: Verdict | None = None
-    """Verdict of the rule for answers, for cells that it compares."""
+    """Verdict of the rule for answers (dutlab.analysis.answers), for cells that it compares."""
 
     @property
     def proven(self) -> bool:
-        """Chance alone would show it in fewer than one of twenty such analyses."""
+        """True if the verdict is better or worse; without a verdict, if p is at most LEVEL."""
         if self.verdict is not None:
             return self.verdict in {Verdict.BETTER, Verdict.WORSE}
         return self.p is not None and self.p <= LEVEL
@@ -63,60 +63,60 @@ class Sureness:
 
 @dataclass(frozen=True)
 class Effect:
-    """A change of level of one factor, or of several that were only ever changed together."""
+    """Effect of a change of level of one factor, or of several factors that always changed together."""
 
     factors: Group
     before: Levels
     after: Levels
-    """Levels of each of the factors."""
+    """`before` and `after` have one level for each factor."""
     ratio: float
     sure: Sureness
     pairs: int
-    """Pairs of cells that differ in nothing else; 0 where the model of least squares estimated it."""
+    """Number of pairs of cells that differ in nothing else; 0 for an estimate by least squares."""
     only_at: tuple[str, ...] = ()
-    """`mtu 9000`: levels of other factors that all pairs share, although the design has others."""
+    """Levels of other factors at which all pairs are, although the design has further levels: `mtu 9000`."""
     mixed_with: tuple[str, ...] = ()
     """Interactions that it cannot be separated from: `a × b`."""
 
     @property
     def name(self) -> str:
-        """`cpb + pcie_power_mgmt`."""
+        """Names of the factors: `cpb + pcie_power_mgmt`."""
         return " + ".join(self.factors)
 
 
 @dataclass(frozen=True)
 class Interaction:
-    """Dependence of one effect on another factor: its ratio after a change of the other over that before it."""
+    """Dependence of one effect on another factor. `ratio`: the effect after a change of the other factor ÷ the effect before it."""
 
     effect: str
     change: tuple[Levels, Levels]
     by: str
     at: tuple[Levels, Levels]
-    """The levels of the other factor, before and after."""
+    """Levels of the other factor, before and after its change."""
     ratio: float
     sure: Sureness
 
 
 @dataclass(frozen=True)
 class Analysis:
-    """Everything that the cells tell, and what they cannot."""
+    """Result of the analysis: effects, interactions, and questions that the cells cannot answer."""
 
     effects: tuple[Effect, ...]
     interactions: tuple[Interaction, ...]
     together: tuple[Group, ...]
-    """Groups of factors that were only ever changed together."""
+    """Groups of factors that always changed together."""
     unseparated: tuple[str, ...]
-    """Sentences on effects and interactions that no arithmetic can tell apart."""
+    """Sentences on effects and interactions that cannot be separated."""
     constant: tuple[str, ...]
     """Factors with one level only."""
     left_out: tuple[str, ...]
-    """Sentences on cells without a ratio: those with values that are not above zero."""
+    """Sentences on cells without a ratio, because values are missing, not above zero or not finite."""
     rests_on: str
-    """Source of intervals and p, in words; or the reason why there are none."""
+    """Source of intervals and p, in words, or the reason why they are missing."""
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """Sentences on each effect, then on what cannot be separated, then on what was left out."""
+        """Sentences on each effect, then on inseparable effects, then on cells that were left out."""
         out = [_sentence(e, [i for i in self.interactions if i.effect == e.name and i.change == (e.before, e.after)]) for e in self.effects]
         out += [f"{' and '.join(group)} were only changed together: their effects cannot be separated" for group in self.together]
         return (*out, *self.unseparated, *self.left_out)
@@ -128,10 +128,10 @@ _Between = Callable[[FactorCell, FactorCell], Comparison | None]
 def by_the_rule(
     found: Analysis, cells: Sequence[FactorCell], between: _Between, modes: Mapping[tuple[str, str], Together]
 ) -> Analysis:  # fmt: skip
-    """The analysis with what the rule for answers says of each effect between cells that it compares.
+    """Return the analysis with the verdicts of the rule for answers, for effects between cells that the rule compares.
 
-    `between` has the comparison of the second of two cells against the first, `modes` what all cells of two modes say. An effect that
-    rests on one pair of cells is that comparison, and one that rests on several is what these pairs say together.
+    `between` returns the comparison of the second of two cells against the first. `modes` has the statement of all cells on two modes. An
+    effect from one pair of cells takes the result of that comparison, and an effect from several pairs takes their statement together.
     """
     return replace(found, effects=tuple(_ruled(effect, cells, between, modes) for effect in found.effects))
 
@@ -142,7 +142,7 @@ def _ruled(effect: Effect, cells: Sequence[FactorCell], between: _Between, modes
     if not known or len(known) < len(comparisons):
         return effect
     if len(known) > 1 and all(c.reason is Reason.ONE_REPEAT for c in known):
-        return effect  # without repeats the pairs themselves are the evidence, as the model of the analysis has them
+        return effect  # without repeats the evidence is the pairs themselves, as in the model of the analysis
     if len(known) == 1 and (ratio := known[0].ratio) is not None:
         return replace(effect, ratio=ratio.ratio, sure=Sureness(ratio.interval, known[0].p, known[0].verdict))
     all_of = modes.get((effect.before[0], effect.after[0])) if effect.factors == ("mode",) else None
@@ -151,14 +151,14 @@ def _ruled(effect: Effect, cells: Sequence[FactorCell], between: _Between, modes
     if all_of is None:
         return effect
     ratio_of_all, interval = all_of.ratio, all_of.interval
-    if known[0].pair.better == "lower":  # together() counts the better way
+    if known[0].pair.better == "lower":  # the ratio of together() is above 1 for better
         ratio_of_all = 1 / ratio_of_all
         interval = None if interval is None else Interval(1 / interval.high, 1 / interval.low, interval.confidence)
     return replace(effect, ratio=ratio_of_all, sure=Sureness(interval, all_of.p, all_of.verdict))
 
 
 def _pairs_of(effect: Effect, cells: Sequence[FactorCell]) -> Iterator[tuple[FactorCell, FactorCell]]:
-    """Cells before and after the change that differ in nothing else."""
+    """Yield pairs of cells before and after the change that differ in nothing else."""
 
     def rest(cell: FactorCell) -> dict[str, str]:
         return {name: level for name, level in cell.levels.items() if name not in effect.factors}
@@ -172,7 +172,10 @@ def _pairs_of(effect: Effect, cells: Sequence[FactorCell]) -> Iterator[tuple[Fac
 
 
 def analyse(cells: Sequence[FactorCell]) -> Analysis:
-    """Effects of every factor over `cells`. Raises ValueError without two usable cells, or where one is a duplicate."""
+    """Return the effects of every factor over `cells`.
+
+    Raises ValueError for fewer than two usable cells, for two cells with the same levels, and for a cell without a level of some factor.
+    """
     usable, left_out = _usable(cells)
     if len(usable) < 2:  # noqa: PLR2004 - one cell has nothing to be compared with
         raise ValueError("; ".join(["effects need at least two cells with values above zero", *left_out]))
@@ -205,7 +208,7 @@ def analyse(cells: Sequence[FactorCell]) -> Analysis:
 
 @dataclass(frozen=True)
 class _Data:
-    """The cells with what their values say of any weights."""
+    """The cells with their design, and estimates of the ratio for any weights."""
 
     cells: Sequence[FactorCell]
     design: CellDesign
@@ -225,13 +228,13 @@ class _Data:
 
     @cached_property
     def residual(self) -> tuple[float, int, str]:
-        """Variance of a cell's logarithm beyond the model, its degrees of freedom, and the model in words."""
+        """Residual variance of a cell's logarithm under the model, its degrees of freedom, and the model in words."""
         import numpy as np  # noqa: PLC0415 - 80 ms that only some commands need
 
         both = (self.design.model, "main effects and interactions"), (self.design.mains, "main effects, interactions taken for noise,")
         for model, words in both:
             freedom = len(self.cells) - int(np.linalg.matrix_rank(model))
-            if freedom >= 2:  # noqa: PLR2004 - one degree of freedom says next to nothing
+            if freedom >= 2:  # noqa: PLR2004 - one degree of freedom is too few
                 left = np.array(self.logs) - model @ (np.linalg.pinv(model) @ np.array(self.logs))
                 return float(left @ left) / freedom, freedom, words
         return 0.0, 0, ""
@@ -251,7 +254,7 @@ class _Data:
         return f"no intervals: they need {FEWEST_BLOCKS} repeats of each cell, or at least two cells more than there are effects"
 
     def ratio(self, weights: Weights) -> tuple[float, Sureness]:
-        """The ratio that `weights` make of the cells, and how sure it is; its p is not adjusted yet."""
+        """Return the ratio for `weights` over the cells, with its interval and p; p is not adjusted yet."""
         value, error, freedom = self._estimate(weights)
         if not freedom:
             return exp(value), Sureness(None, None)
@@ -260,12 +263,12 @@ class _Data:
         return exp(value), Sureness(Interval(exp(value - half), exp(value + half), CONFIDENCE), student.two_sided(certain, freedom))
 
     def _answers(self, weights: Weights) -> list[float]:
-        """The logarithm of the ratio as each whole block has it; none where there are too few."""
+        """Return the logarithm of the ratio in each block that has all used cells; empty for fewer than FEWEST_BLOCKS such blocks."""
         whole = [of for of in self.by_block.values() if all(n in of for n in weights.used)]
         return [sum(weights.of[n] * of[n] for n in weights.used) for of in whole] if len(whole) >= FEWEST_BLOCKS else []
 
     def _estimate(self, weights: Weights) -> tuple[float, float, int]:
-        """The logarithm of the ratio, its standard error, and degrees of freedom; 0 where the error is not known."""
+        """Return the logarithm of the ratio, its standard error, and degrees of freedom; these are 0 where the error is not known."""
         if answers := self._answers(weights):
             return fmean(answers), stdev(answers) / sqrt(len(answers)), len(answers) - 1
         variance, freedom, _ = self.residual
@@ -274,7 +277,7 @@ class _Data:
 
 
 def _usable(cells: Sequence[FactorCell]) -> tuple[list[FactorCell], tuple[str, ...]]:
-    """Cells whose values have logarithms, and a sentence on each of the others: zeros are results, and a ratio would hide them."""
+    """Return the cells whose values have logarithms, and a sentence on each other cell, since a zero is a result too."""
     usable, left_out = [], []
     for cell in cells:
         zeros, bad = sum(v <= 0 for v in cell.values), sum(not isfinite(v) for v in cell.values)
@@ -312,7 +315,7 @@ def _effects(data: _Data) -> tuple[list[Effect], list[str]]:
 
 
 def _interactions(data: _Data) -> Iterator[Interaction]:
-    """Yield the interaction of every change of one group with every change of another, all else equal."""
+    """Yield the interaction of every change of one group with every change of another group, all else equal."""
     groups = data.design.groups
     for a, b in combinations(range(len(groups)), 2):
         for change_a in _changes(data.design, a):
@@ -336,7 +339,7 @@ def _only_at(design: CellDesign, group: int, weights: Weights) -> tuple[str, ...
 
 
 def _unseparated(design: CellDesign, group: int) -> str:
-    """Why no effect can be given: what else changes wherever this factor does."""
+    """Return the reason why a factor has no effect: other factors that change wherever it does."""
     changed = [
         {" + ".join(design.groups[g]) for g in range(len(design.groups)) if g != group and a[g] != b[g]}
         for a, b in combinations(design.cells, 2)
@@ -372,5 +375,5 @@ def _sentence(effect: Effect, depends: Sequence[Interaction]) -> str:
 
 
 def _times(ratio: float) -> str:
-    """Two decimals, or three near 1, where two would hide a change that is proven."""
+    """Return a ratio with two decimals; with three near 1, where two would hide a proven change."""
     return f"{ratio:.3f}" if abs(ratio - 1) < _NEAR_ONE else f"{ratio:.2f}"

@@ -1,4 +1,4 @@
-"""Shape of repeats around their median: outliers, a drift, two clusters ("heaps"). These are hints, never reasons to delete a value."""
+"""Shape of repeats around their median: outliers, a drift, two clusters ("heaps"). They are hints, never reasons to delete a value."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from dutlab.stats.summary import median
 from dutlab.units import si
 
 FEWEST = 5
-"""With fewer repeats, chance explains any shape."""
+"""Fewest repeats for a flag. With fewer, chance explains any shape."""
 OUTLIER_MADS = 14.826
-"""Ten standard deviations of a normal distribution, in median absolute deviations; the value is hyperfine's."""
+"""Distance of an outlier in median absolute deviations: ten standard deviations of a normal distribution, as in hyperfine."""
 DRIFT_LEVEL = 0.05
 HEAP_GAPS = 3.0
 """Smallest gap between two heaps, in widths of the wider heap."""
@@ -56,7 +56,7 @@ class Flags:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """One sentence each."""
+        """One clause for each flag."""
         out = []
         if self.outliers:
             places = ", ".join(f"#{n + 1}" for n in self.outliers)
@@ -143,7 +143,8 @@ def heaps_of(values: Sequence[float]) -> Heaps | None:
 def _trend_p(n: int, score: int) -> float:
     """Return P(|S| >= score) for n values in random order. S is the number of pairs, less twice the number of inversions.
 
-    Many values use the normal approximation with continuity correction (M. G. Kendall, Rank Correlation Methods, 1975, chapter 4).
+    More than LARGEST_EXACT values use the normal approximation with continuity correction
+    (M. G. Kendall, Rank Correlation Methods, 1975, chapter 4).
     """
     if n > LARGEST_EXACT:
         return 2 * NormalDist().cdf(-max(score - 1, 0) / sqrt(n * (n - 1) * (2 * n + 5) / 18))
@@ -155,7 +156,7 @@ def _trend_p(n: int, score: int) -> float:
 
 @lru_cache(maxsize=64)
 def _inversions(n: int) -> tuple[int, ...]:
-    """Return how many orders of n values have each number of inversions (Mahonian numbers)."""
+    """Return the number of orders of n values that have each number of inversions (Mahonian numbers)."""
     ways = [1]
     for k in range(2, n + 1):
         below = [0, *accumulate(ways)]

@@ -1,9 +1,10 @@
-"""Verdict whether a newer version is worse than an older one by more than is allowed. An alarm needs a second measurement that confirms it.
+"""Gate: a verdict on whether a newer version is worse than an older one by more than is allowed. A second measurement confirms each alarm.
 
-Counts need no test. Figures that have an error are measured in rounds of both versions, and looked at after each round: whether a cell is
-worse by what is allowed, or by the least that counts at most (Wald's test of two hypotheses, dutlab.stats.sequential), with its errors
-shared out over the cells. So measuring ends as soon as each cell passes, or one seems to be worse. Such a cell is measured again by itself,
-and the new rounds alone decide. So the first measurement may suspect early (SUSPICION): chance would have to do it twice.
+Counts need no test. Figures with an error are measured in rounds of both versions. After each round a test decides for each cell between
+two hypotheses: worse by the allowance, or worse by at most the least change that counts (Wald, dutlab.stats.sequential). The error
+probabilities are divided by the number of cells. Measuring ends as soon as every cell passes, or one seems worse. That cell is measured
+again without the others, and only the new rounds decide. So the first measurement may suspect early (SUSPICION): a false alarm needs two
+errors by chance.
 """
 
 from __future__ import annotations
@@ -21,20 +22,20 @@ from dutlab.measures import Better, is_exact
 from dutlab.stats.sequential import likelier, mean_reach
 
 EXACT_ALLOWED = 0.001
-"""Share by which moved code and data change counts at most."""
+"""Largest share by which counts change when code and data move in memory."""
 TIME_ALLOWED = 0.03
 ALLOWED_BY_LEAST = 3.0
-"""Allowance over the least change that counts. Between them either verdict may come."""
+"""Allowance ÷ the least change that counts. Between the two, either verdict is possible."""
 PASSED, SUSPICION, CONFIRMED = 0.025, 0.2, 0.05
-"""Probabilities: a result that is worse by the allowance passes; one that is worse by the least that counts is suspected; is confirmed."""
+"""Error probabilities: a result worse by the allowance passes; one worse by the least change that counts is suspected; is confirmed."""
 
 CellName = tuple[str, str]
-"""Label and figure."""
+"""Label and figure of a cell."""
 
 
 @dataclass(frozen=True)
 class GateCell:
-    """One figure of one cell, and how much worse the newer version is in it."""
+    """One figure of one cell, with the change by the newer version."""
 
     label: str
     figure: str
@@ -42,12 +43,12 @@ class GateCell:
     first: float | None
     second: float | None
     worse: float | None
-    """Share of the first by which it is worse; below zero it is better. None where a side has no result."""
+    """Change for the worse as a share of the first; below zero the newer version is better. None where a side has no result."""
     at_most: float | None
-    """It may be worse by so much; None where nothing is known."""
+    """Upper limit of `worse`; None where it is not known."""
     rounds: int = 1
     again: int = 0
-    """Rounds of the second measurement, which decided; 0 without one."""
+    """Rounds of the deciding second measurement; 0 without one."""
     why: str = ""
     """Reason for the absence of a verdict."""
 
@@ -58,13 +59,13 @@ class GateCell:
 
 
 Rounds = Callable[[Collection[CellName], Callable[[Sequence[Pair]], bool]], Sequence[Pair]]
-"""Measures rounds of these cells (of all, where none is named) until the callback says that they are enough, or time is over."""
+"""Function that measures rounds of these cells (of all, if none is named) until the callback returns True or the time limit ends."""
 Again = Callable[[Collection[CellName]], Sequence[Pair]]
-"""Counts these cells again, in another way."""
+"""Function that counts these cells again, by another method."""
 
 
 def of_counts(pair: Pair, allowed: float) -> GateCell:
-    """Counts that have no error."""
+    """Judge counts, which have no error."""
     if not pair.first or not pair.second:
         return _missing(pair)
     first, second = fmean(pair.first), fmean(pair.second)
@@ -74,7 +75,7 @@ def of_counts(pair: Pair, allowed: float) -> GateCell:
 
 
 def of_rounds(pair: Pair, allowed: float, cells: int, alarm: float = CONFIRMED) -> GateCell:
-    """Judge rounds with an error, for one of so many cells that are judged together; chance makes `alarm` of alarms."""
+    """Judge rounds of one cell out of `cells` that are judged together. `alarm` is the probability of any false alarm."""
     rounds = [of for of in rounds_of(pair).values() if min(of) > 0]
     if not rounds:
         return _missing(pair)
@@ -93,7 +94,7 @@ def of_rounds(pair: Pair, allowed: float, cells: int, alarm: float = CONFIRMED) 
 
 
 def gate_counts(pairs: Sequence[Pair], again: Again, allowed: float) -> tuple[GateCell, ...]:
-    """The verdict of each cell; what is worse is counted again first."""
+    """Return the verdict of each cell. Worse cells are counted again, and the second count decides."""
     cells = [of_counts(pair, allowed) for pair in pairs]
     if not (alarms := [c.name for c in cells if c.kind is CheckKind.FAIL]):
         return tuple(cells)
@@ -102,7 +103,7 @@ def gate_counts(pairs: Sequence[Pair], again: Again, allowed: float) -> tuple[Ga
 
 
 def gate_rounds(measure: Rounds, allowed: float, *, begun: Sequence[Pair] = ()) -> tuple[GateCell, ...]:
-    """The verdict of each cell; `begun` are rounds that there are already."""
+    """Return the verdict of each cell. `begun` has rounds that are already measured."""
     known = dict[CellName, GateCell]()
     undecided: Collection[CellName] = ()
     pairs = begun or measure((), lambda of: _is_enough(of, allowed))
@@ -121,12 +122,12 @@ def gate_rounds(measure: Rounds, allowed: float, *, begun: Sequence[Pair] = ()) 
 
 
 def again_by_rounds(measure: Rounds, names: Collection[CellName], allowed: float) -> Sequence[GateCell]:
-    """Judge cells that a first measurement called worse by a second one."""
+    """Judge cells that the first measurement found worse, by a second measurement."""
     return _decided(measure(names, lambda of: _is_settled(of, allowed)), allowed, CONFIRMED)
 
 
 def overall(cells: Sequence[GateCell]) -> CheckKind:
-    """Return the verdict of all cells: one that is worse fails the whole; else one that is undecided makes it undecided."""
+    """Return the verdict of all cells: FAIL if one is worse, else CANNOT_TELL if one is undecided or there are none, else PASS."""
     kinds = {c.kind for c in cells}
     return next(
         (kind for kind in (CheckKind.FAIL, CheckKind.CANNOT_TELL) if kind in kinds), CheckKind.PASS if cells else CheckKind.CANNOT_TELL
@@ -134,7 +135,7 @@ def overall(cells: Sequence[GateCell]) -> CheckKind:
 
 
 def seen(cells: Sequence[GateCell], allowed: float) -> float | None:
-    """The smallest change that would have been seen in each cell, as a share; None where a cell could hide any."""
+    """Return the smallest change for the worse that every cell would show, as a share; None where a cell has no limit."""
     reach = [allowed if is_exact(c.figure) and c.at_most is not None else c.at_most for c in cells]
     known = [max(of, 0.0) for of in reach if of is not None]
     return max(known, default=None) if len(known) == len(cells) else None
@@ -155,7 +156,7 @@ def _decided(pairs: Sequence[Pair], allowed: float, alarm: float) -> list[GateCe
 
 
 def _after(alarm: GateCell, second: GateCell | None) -> GateCell:
-    """An alarm after the cell was measured again, which decides alone."""
+    """Return the verdict after an alarm. Only the second measurement decides."""
     if second is None or second.worse is None:
         why = "it was worse, and the second measurement has no result"
         return replace(alarm, kind=CheckKind.CANNOT_TELL, why=why)
@@ -186,10 +187,10 @@ def _missing(pair: Pair) -> GateCell:
 
 
 def _share(change: float, better: Better) -> float:
-    """Convert a logarithm towards the worse into a share of the first side."""
+    """Convert a change for the worse from a logarithm into a share of the first side."""
     return expm1(change) if better == "lower" else -expm1(-change)
 
 
 def _logarithm(share: float, better: Better) -> float:
-    """Convert a share of the first side into a logarithm."""
+    """Convert a change for the worse from a share of the first side into a logarithm."""
     return log1p(share) if better == "lower" else -log1p(-share)

@@ -1,6 +1,6 @@
 """History of a figure over many runs: changes of its level and spread, drift, and the range of the next run.
 
-Each run counts once, by the median of its repeats: repeats share a run's set-up, so they say nothing of what changes from run to run.
+Each run counts once, by the median of its repeats. Repeats share the set-up of a run, so they do not show what changes from run to run.
 dutlab.analysis.level_steps finds the steps.
 """
 
@@ -37,44 +37,44 @@ if TYPE_CHECKING:
     Array = NDArray[np.float64]
 
 _WAYS = 2
-"""Values as they are, and those that are moved near."""
+"""Tests of each place: of the raw values, and of the clipped ones (LevelSeries.near)."""
 _ONE_IN_TWENTY = 1.645
-"""Standard errors, which one normal value in twenty is beyond on one side."""
+"""Standard errors that one normal value in twenty exceeds, one-sided."""
 _OF_MEDIANS = pi / 2
-"""The variance of a median of normal values, by that of their mean."""
+"""Variance of the median of normal values ÷ variance of their mean."""
 _REPEATS = 3
-"""Repeats of a run that give a spread."""
+"""Fewest repeats of a run for a spread."""
 FEWEST_FOR_NEXT = 20
-"""Runs, below which it is not known how they resemble one another, nor how many lie far off."""
+"""Fewest runs for a range of the next run. Fewer show neither the autocorrelation nor the share of outliers."""
 _CHOSEN = 2
-"""Degrees of freedom for the autocorrelation and for whether there is a drift."""
+"""Degrees of freedom used by the autocorrelation and by the choice of a drift."""
 _ENOUGH_TO_RANK = 39
-"""Runs from which on the smallest and the largest of them hold the next with 95 %: 2 / (n + 1) are outside."""
+"""Fewest errors whose smallest and largest contain the next one with 95 %: it is outside with probability 2 / (n + 1)."""
 
 
 class Cause(enum.Enum):
-    """Subject of a change of level."""
+    """Cause of a change of level."""
 
     DEVICE = "the device changed"
-    """The rig, measured without it, did not change with it."""
+    """The rig, measured without the device, did not change with the device."""
     RIG = "the rig changed"
-    """So did the rig, measured without the device, by half as much or more."""
+    """The rig, measured without the device, changed the same way by half as much or more."""
     UNKNOWN = "not known"
-    """The rig was not measured on both sides, or varies too much by itself."""
+    """The rig was not measured on both sides of the change, or its own results vary too much."""
 
 
 class SpreadOf(enum.Enum):
     """Subject of a change of spread."""
 
     RUNS = "runs"
-    """Medians, from run to run."""
+    """Spread of the medians from run to run."""
     REPEATS = "repeats"
-    """Repeats, within each run."""
+    """Spread of the repeats within each run."""
 
 
 @dataclass(frozen=True)
 class HistoryPoint:
-    """One run's repeats of a figure."""
+    """Repeats of a figure in one run."""
 
     run: str
     values: tuple[float, ...]
@@ -89,7 +89,7 @@ class HistoryPoint:
 
 @dataclass(frozen=True)
 class HistoryLevel:
-    """Runs from `first` up to and with `last` (places among the points) that do not differ from one another."""
+    """Runs `first` to `last`, inclusive, between which no change is proven. Both are indices of points."""
 
     first: int
     last: int
@@ -99,21 +99,21 @@ class HistoryLevel:
 
 @dataclass(frozen=True)
 class LevelChange:
-    """Between two levels."""
+    """Change from one level to the next."""
 
     before: str
     after: str
-    """The last run of the one level and the first of the next."""
+    """`before` is the last run of one level, `after` the first of the next."""
     ratio: float | None
-    """Level after ÷ level before, without the drift if there is one; None where that is none, around 0."""
+    """Level after ÷ level before, without any drift; None for a level of 0."""
     p: float
-    """Two-sided, corrected for every place at which the level might have changed; at most 0.05."""
+    """Two-sided, corrected for all places at which the level could change; at most 0.05."""
     cause: Cause = Cause.UNKNOWN
 
 
 @dataclass(frozen=True)
 class SpreadChange:
-    """Runs, or their repeats, spread by another amount from some run on."""
+    """Change of the spread of runs, or of their repeats."""
 
     of: SpreadOf
     before: str
@@ -125,27 +125,27 @@ class SpreadChange:
 
 @dataclass(frozen=True)
 class LevelDrift:
-    """Slow movement of the figure between its steps."""
+    """Slow movement of a figure from run to run, without steps."""
 
     ratio: float | None
-    """From the first run to the last; None around 0."""
+    """Factor of the drift alone, from the first run to the last; None where the model's values there differ in sign or one is 0."""
     p: float
 
 
 @dataclass(frozen=True)
 class History:
-    """A figure over runs."""
+    """Result of the analysis of a figure over runs."""
 
     points: tuple[HistoryPoint, ...]
     levels: tuple[HistoryLevel, ...]
     changes: tuple[LevelChange, ...]
     apart: tuple[str, ...] = ()
-    """Runs that differ from those before and after by more than noise, but make no level. If the newest is among them, one more run
-    will show whether that is a change."""
+    """Names of runs that differ from the runs before and after by more than noise, without a new level. If the newest run is
+    among them, one more run will show whether it is a change."""
     autocorrelation: float = 0.0
-    """Correlation of one run with the next, as assumed by the analysis."""
+    """Correlation of neighbouring runs that the analysis assumes."""
     why: str = ""
-    """Why nothing was looked for."""
+    """Reason for skipping the search for changes; empty if it was made."""
     drift: LevelDrift | None = None
     spreads: tuple[SpreadChange, ...] = ()
     rig: tuple[LevelChange, ...] = ()
@@ -155,7 +155,7 @@ class History:
 
 
 def history(points: Sequence[HistoryPoint]) -> History:
-    """`points` in the order of time. Values that are not a number (or infinite), and runs without any other, are left out."""
+    """Analyse `points`, which are in time order. Values that are not finite are left out, and so are runs without any finite value."""
     import numpy as np  # noqa: PLC0415 - 80 ms that only some commands need
 
     usable, rows = _finite(points)
@@ -189,13 +189,13 @@ def history(points: Sequence[HistoryPoint]) -> History:
 
 
 def _finite(points: Sequence[HistoryPoint]) -> tuple[tuple[HistoryPoint, ...], Array]:
-    """Runs with their numbers alone, and these: a row a run, filled up with NaN where others have more."""
+    """Return the runs with their finite values only, and a matrix of these: one row per run, padded with NaN."""
     import numpy as np  # noqa: PLC0415 - 80 ms that only some commands need
 
     def rows(of: Sequence[HistoryPoint]) -> Array:
         try:
             return np.array([p.values for p in of], dtype=float)
-        except ValueError:  # not as many each
+        except ValueError:  # runs differ in their number of values
             most = max(len(p.values) for p in of)
         return np.array([p.values if len(p.values) == most else (*p.values, *[nan] * (most - len(p.values))) for p in of], dtype=float)
 
@@ -208,13 +208,13 @@ def _finite(points: Sequence[HistoryPoint]) -> tuple[tuple[HistoryPoint, ...], A
 
 @dataclass(frozen=True)
 class _Model:
-    """The levels and one line through all of them."""
+    """Model of the runs: levels, and one slope for all of them."""
 
     slope: float
-    """A run."""
+    """Change per run."""
     drift: LevelDrift | None
     left: Array
-    """Remainder of each run."""
+    """Residual of each run."""
     next_run: Interval | None
 
     @property
@@ -246,7 +246,7 @@ class _Model:
 
 
 def _next_run(series: LevelSeries, fitted: Array, line: float, of_level: int, columns: int) -> Interval | None:
-    """From the errors that the same forecast made of each run that is there."""
+    """Return the range of the next run, from the errors of the same forecast for each known run; None for too few runs."""
     import numpy as np  # noqa: PLC0415 - as above
 
     n = len(series.y)
@@ -266,7 +266,10 @@ def _next_run(series: LevelSeries, fitted: Array, line: float, of_level: int, co
 
 
 def _spreads(kept: Sequence[HistoryPoint], rows: Array, series: LevelSeries, left: Array) -> Iterator[SpreadChange]:
-    """Find where runs, or the repeats of each, change their spread: steps of the roots of distances, which are about normal."""
+    """Find changes in the spread of runs, or of the repeats of each: steps in the square roots of deviations.
+
+    These roots are about normally distributed.
+    """
     import numpy as np  # noqa: PLC0415 - as above
 
     spreads = [(SpreadOf.RUNS, np.abs(left))]
@@ -283,7 +286,7 @@ def _spreads(kept: Sequence[HistoryPoint], rows: Array, series: LevelSeries, lef
 
 
 def _cause(before: Sequence[HistoryPoint], after: Sequence[HistoryPoint], level: float, then: float) -> Cause:
-    """The rig's, where the rig changed the same way by half as much or more in the runs next to the step."""
+    """Return the cause of a step: the rig, if it changed the same way by half as much or more in the runs next to the step."""
     ends = before[-AROUND:], after[:AROUND]
     rigs = [[log(p.rig) for p in end if p.rig is not None and p.rig > 0] for end in ends]
     if not all(rigs) or min(level, then) <= 0 or level == then:
@@ -299,7 +302,7 @@ def _cause(before: Sequence[HistoryPoint], after: Sequence[HistoryPoint], level:
 
 
 def _rig_changes(kept: Sequence[HistoryPoint]) -> tuple[LevelChange, ...]:
-    """A calibration counts once, however many runs use it."""
+    """Return the changes of level of the rig. A calibration counts once, even if several runs use it."""
     measured = [p for p in kept if p.rig is not None]
     once = [p for n, p in enumerate(measured) if n == 0 or p.rig != measured[n - 1].rig]
     return history([HistoryPoint(p.run, (p.rig,)) for p in once if p.rig is not None]).changes if len(once) >= FEWEST else ()

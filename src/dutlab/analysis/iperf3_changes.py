@@ -1,4 +1,4 @@
-"""Changes in how iperf3 counts: results of two versions differ also by each change between them (esnet/iperf, RELNOTES.md)."""
+"""Changes in how iperf3 counts (esnet/iperf, RELNOTES.md). Results of two versions also differ by each change between the versions."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ _Version = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class CountChange:
-    """A change of what some figures are."""
+    """A change in how iperf3 counts some figures."""
 
     since: str
-    """The first version that has it."""
+    """The first version with the change."""
     measures: tuple[str, ...]
     words: str
     """Behaviour before the change."""
     setting: str = ""
-    """Only tests count whose setting of this name is above `least`; empty for all."""
+    """Setting that must be above `least` for the change to affect a test; empty for all tests."""
     least: int = 0
     of_datagrams: bool = False
-    """Only tests of UDP count, which are those with a share of lost datagrams."""
+    """True if only UDP tests are affected: those with a share of lost datagrams."""
 
 
 CHANGES = (
@@ -40,9 +40,9 @@ CHANGES = (
 def changes_between(
     first: Iterable[str], second: Iterable[str], measures: Collection[str], settings: Iterable[Mapping[str, object]] = ()
 ) -> tuple[CountChange, ...]:
-    """Changes between any version of one side and any of the other, as far as they concern `measures` of tests with these settings.
+    """Return the changes between any version of one side and any of the other that affect `measures` in tests with these settings.
 
-    A version may have words around it, and a text with none is left out.
+    A version is the number found in each text; texts without one are left out.
     """
     ours, theirs = _versions(first), _versions(second)
     tests = list(settings)

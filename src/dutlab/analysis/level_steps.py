@@ -1,17 +1,16 @@
-"""Steps in the level of a series of runs, proven against everything that runs do without a change.
+"""Steps in the level of a series of runs, tested against effects that occur without a change.
 
-- Neighbours resemble one another. The autocorrelation is estimated from how much more runs differ that are two apart than neighbours do
-  (S. Chakar, E. Lebarbier, C. Lévy-Leduc, S. Robin, Bernoulli 23, 2017: steps hardly touch it), and from what the step leaves; the larger
-  counts, raised by half a standard error and by its bias. Generalised least squares take it out.
-- They drift, and they bend: a drift slows down or speeds up, and there are seasons. A step is what the likeliest line leaves of all runs
-  (P. Perron, T. Yabu, J. Bus. Econ. Stat. 27, 2009), and what the likeliest curves leave of the runs around it.
-- Some lie far off. Values are moved to within a few standard deviations of the median of the runs around them (P. Fearnhead, G. Rigaill,
-  J. Am. Stat. Assoc. 114, 2019: a loss that is bounded). A step that only the values as they are show must be one that so few runs far off
-  would seldom make by chance.
-- They spread more in some months. The error of a step is that of the runs around it, where it is larger than that of all (H. White,
+- Autocorrelation. One estimate compares differences of runs two apart with differences of neighbours (S. Chakar, E. Lebarbier,
+  C. Lévy-Leduc, S. Robin, Bernoulli 23, 2017: steps hardly affect it). The other comes from the residuals of the step. The larger one
+  is used, raised by half a standard error and by its bias. Generalised least squares remove it.
+- Drift, also one that slows down, speeds up or follows seasons. A step is tested over the likeliest line through all runs
+  (P. Perron, T. Yabu, J. Bus. Econ. Stat. 27, 2009), and over the likeliest curves through the runs around it.
+- Outliers. Values are clipped to a few standard deviations from the median of the runs around them (P. Fearnhead, G. Rigaill,
+  J. Am. Stat. Assoc. 114, 2019: a bounded loss). A step in the raw values only must also be one that outliers would seldom make by chance.
+- Changes of spread. The error of a step is that of the runs around it, if that is larger than the error of all runs (H. White,
   Econometrica 48, 1980).
 
-p is multiplied by the number of places: looking for the best one is in it. Where a step is proven, both sides are searched in the same way.
+p is multiplied by the number of places, as the search for the best place requires. On both sides of a proven step the search is repeated.
 """
 
 from __future__ import annotations
@@ -33,35 +32,35 @@ if TYPE_CHECKING:
 
 SHORTEST = 2
 AROUND = 7
-"""Runs to either side that say what is usual at a place."""
+"""Runs on either side that define the usual level at a place."""
 _CLIP = 2.5
-"""Standard deviations from there, beyond which a value counts as so far off and no more."""
+"""Distance from the usual level to which values are clipped, in standard deviations."""
 _NEAR = 60
-"""Runs to either side within which a step is distinguished from a curve."""
+"""Runs on either side within which a step is distinguished from a curve."""
 _MOST_BENDS, _RUNS_A_BEND = 8, 8
-"""The highest degree of such a curve, and how many runs there are for each."""
+"""Highest degree of such a curve, and runs needed for each degree."""
 _AS_LIKELY = 3.0
-"""Difference from the least criterion up to which a curve counts as likely: e^(3 / 2), 4.5 times less likely."""
+"""Largest difference from the least criterion for a likely curve: it is e^(3 / 2) = 4.5 times less likely."""
 _KEPT, _KEPT_OF_SMOOTH = 0.7, 0.85
-"""Share of the steps between runs, the smaller ones, that noise is estimated from, since the others may be changes; and autocorrelation,
-after outliers were taken out."""
+"""Share of the differences between runs that are used, the smaller ones, since the others may be changes: for the noise, and for the
+autocorrelation of values without outliers."""
 _MOST = 0.98
-"""Largest autocorrelation of the model: with more, a series has no level that a change could move."""
+"""Largest autocorrelation of the model. With more, a series has no level that could change."""
 _APART = 6.0
-"""Standard deviations of the steps between neighbours, over √2."""
+"""Distance from both neighbours at which a single run counts as an outlier, in standard deviations of a run."""
 _RESOLUTION = 1e-6
-"""Relative to the figure; where runs agree better than this, that is taken for their noise."""
+"""Least noise of runs, as a share of the largest value. Runs that agree better get this noise."""
 FEWEST = 6
-"""Runs, below which the spread of single runs is not known well enough."""
+"""Fewest runs. With fewer, the spread of single runs is not known well enough."""
 
 
 @dataclass(frozen=True)
 class LevelSeries:
-    """Runs in the order of time, and what is usual around each of them."""
+    """Runs in time order, with the clipped value of each."""
 
     y: Array
     near: Array
-    """Values with outliers moved to the usual range around them."""
+    """Clipped values: outliers are moved to the usual range around them."""
     least: float
     phi: float
     apart: tuple[int, ...] = ()
@@ -78,12 +77,12 @@ class LevelSeries:
         return cls(y, near, least, autocorrelation(near), _apart(y, noise))
 
     def part(self, first: int, last: int) -> LevelSeries:
-        """Some of the runs, with what is known of all."""
+        """Return a part of the runs, with the noise and autocorrelation of all runs."""
         return replace(self, y=self.y[first:last], near=self.near[first:last])
 
 
 def level_steps(of: LevelSeries, *, places: int, offset: int = 0) -> list[tuple[int, float]]:
-    """Return the places where a level begins that differs from the one before, and p of each."""
+    """Return the places where a new level begins, and p of each."""
     if len(of.y) < FEWEST or not of.least:  # too few, or all are 0
         return []
     step = _proven(of, places)
@@ -98,7 +97,10 @@ def level_steps(of: LevelSeries, *, places: int, offset: int = 0) -> list[tuple[
 
 
 def _proven(of: LevelSeries, places: int) -> tuple[int, float] | None:
-    """The clearest step and its p, if it is proven: by the values as they are, where few lie so far off by chance, or by the near ones."""
+    """Return the clearest step and its p, if it is proven.
+
+    The raw values prove it if outliers seldom make such a step by chance. Otherwise the clipped values may prove it.
+    """
     step = _step(of.y, of, places)
     if step is not None:
         at, effect, p = step
@@ -109,9 +111,9 @@ def _proven(of: LevelSeries, places: int) -> tuple[int, float] | None:
 
 
 def _step(y: Array, of: LevelSeries, places: int) -> tuple[int, float, float] | None:
-    """Return the place at which a step explains most, its size, and p for all places; None where it is not proven.
+    """Return the place of the step that explains most, its size, and p for all places; None where it is not proven.
 
-    It is tested against a line through all runs, and against a curve through the runs around it.
+    The step is tested against a line through all runs, and against curves through the runs around it.
     """
     at, effect, p = _beside_curves(y, of, degrees=2)
     if p * places > LEVEL:
@@ -125,8 +127,8 @@ def _step(y: Array, of: LevelSeries, places: int) -> tuple[int, float, float] | 
 def _beside_curves(y: Array, of: LevelSeries, *, degrees: int) -> tuple[int, float, float]:
     """Return place and size of a step over the likeliest curve of a degree below `degrees`, and p.
 
-    p is the largest over any curve that is nearly as likely. The likelihood of a curve follows from the clipped values: from what it and a
-    step leave of them, and from the number of its parameters (G. Schwarz, Ann. Stat. 6, 1978).
+    p is the largest one of all curves that are nearly as likely. The likelihood of a curve follows from the residuals of the curve with a
+    step, for the clipped values, and from the number of parameters (G. Schwarz, Ann. Stat. 6, 1978).
     """
     curves = sorted((_cost(of, degree), degree) for degree in range(degrees))
     steps = []
@@ -142,16 +144,16 @@ def _beside_curves(y: Array, of: LevelSeries, *, degrees: int) -> tuple[int, flo
 
 
 def _cost(of: LevelSeries, degree: int) -> float:
-    """Schwarz's criterion of a curve with a step in it: the least is the likeliest."""
+    """Return Schwarz's criterion of a curve with a step in it. The curve with the least criterion is the likeliest."""
     fit, n = StepFit(of.near, of.phi, of.least, degree=degree), len(of.near)
     left = fit.left(fit.best()[0])
     return n * log(max(float(left @ left), n * of.least**2)) + degree * log(n)
 
 
 class StepFit:
-    """Values as a level and a line (or a bend, of a higher degree), under an autocorrelation of neighbours by `phi`.
+    """Fit of a step over a level and a line (a curve, for a higher degree), with autocorrelation `phi` of neighbours.
 
-    What neighbours share is taken out of each.
+    The part that neighbours share is removed from each value.
     """
 
     def __init__(self, y: Array, phi: float, least: float, *, degree: int = 1) -> None:
@@ -166,13 +168,13 @@ class StepFit:
         self.freedom = self.n - len(self.basis) - 1
 
     def _rest(self, column: Array) -> Array:
-        """Without what the level and the line have of it."""
+        """Return the part of a column that is orthogonal to the level and the line."""
         for of in self.basis:
             column = column - (of @ column) * of
         return column
 
     def best(self) -> tuple[int, float, float]:
-        """The place, size and two-sided p of the step that explains most."""
+        """Return the place, size and two-sided p of the step that explains most."""
         import numpy as np  # noqa: PLC0415 - as above
 
         rest = 1 - self.phi
@@ -193,18 +195,18 @@ class StepFit:
         return at, effect, student.two_sided(effect / error, self.freedom)
 
     def _size_of(self, at: int) -> Array:
-        """A step by 1."""
+        """Return the column of a step by 1 at a place."""
         import numpy as np  # noqa: PLC0415 - as above
 
         return self._rest(alone((np.arange(self.n) >= at).astype(float), self.phi))
 
     def left(self, at: int) -> Array:
-        """Return the residuals of a step at a place."""
+        """Return the residuals of the fit with a step at a place."""
         step = self._size_of(at)
         return self.z - (step @ self.z) / (step @ step) * step
 
     def _error_around(self, at: int, effect: float) -> float:
-        """The standard error of a step, each run with the spread of those around it."""
+        """Return the standard error of a step, where each run has the spread of the runs around it."""
         import numpy as np  # noqa: PLC0415 - as above
 
         step = self._size_of(at)
@@ -224,7 +226,7 @@ def alone(y: Array, phi: float) -> Array:
 
 
 def _by_chance(of: LevelSeries, at: int, effect: float) -> float:
-    """Return the probability that outliers alone make the shorter side of a step, by their number on the other side."""
+    """Return the probability that outliers alone make the shorter side of a step, given their share on the longer side."""
     import numpy as np  # noqa: PLC0415 - as above
 
     sides = of.y[:at], of.y[at:]
@@ -236,7 +238,7 @@ def _by_chance(of: LevelSeries, at: int, effect: float) -> float:
 
 
 def _refined(y: Array, at: int) -> int:
-    """The place near `at` where the distances from the medians of both sides are least."""
+    """Return the place near `at` with the least sum of distances from the medians of both sides."""
     import numpy as np  # noqa: PLC0415 - as above
 
     first, last = max(at - 3 * AROUND, 0), min(at + 3 * AROUND, len(y))
@@ -246,27 +248,27 @@ def _refined(y: Array, at: int) -> int:
 
 
 def autocorrelation(values: Array) -> float:
-    """Return the autocorrelation of neighbours, by AR1seg's robust estimate, raised by half a standard error."""
+    """Return the autocorrelation of neighbours by AR1seg's robust estimate, raised by half a standard error."""
     one, two = (_spread(values[apart:] - values[:-apart], _KEPT_OF_SMOOTH) for apart in (1, 2))
     return _raised((two / one) ** 2 - 1, len(values)) if one > 0 else 0.0
 
 
 def left_over(values: Array, at: int, degree: int = 1) -> float:
-    """The autocorrelation of what a step at a place and a line (or a curve of another degree) leave."""
+    """Return the autocorrelation of the residuals of a line (or a curve of another degree) with a step at a place."""
     n = len(values)
     return biased(lag_one(StepFit(values, 0.0, 1.0, degree=degree).left(at)), n, degree + 4)
 
 
 def lag_one(left: Array) -> float:
-    """The correlation of each with the one before it."""
+    """Return the correlation of each residual with the one before it."""
     square = float(left @ left)
     return float(left[1:] @ left[:-1]) / square if square > 0 else 0.0
 
 
 def biased(found: float, runs: int, columns: int) -> float:
-    """Raised by the bias of what so many columns leave, about (1 + φ) / n for each and 2 φ / n more, and by half a standard error.
+    """Raise an autocorrelation of residuals by its bias, about (1 + φ) / n per fitted column and 2 φ / n, and by half a standard error.
 
-    (F. H. C. Marriott, J. A. Pope, Biometrika 41, 1954; a place that was chosen counts as a column more.)
+    Source: F. H. C. Marriott, J. A. Pope, Biometrika 41, 1954. A chosen place counts as one more column.
     """
     found = max(found, 0.0)
     return _raised(found + (columns * (1 + found) + 2 * found) / runs, runs)
@@ -279,7 +281,7 @@ def _raised(found: float, runs: int) -> float:
 
 
 def _apart(medians: Array, noise: float) -> tuple[int, ...]:
-    """Places that differ from their neighbours, on the same side of both, by more than single runs do."""
+    """Return the places that are far above both neighbours, or far below both."""
     import numpy as np  # noqa: PLC0415 - as above
 
     steps = (medians[1:] - medians[:-1]) / (_APART * noise if noise else 1.0)
@@ -302,7 +304,10 @@ def _medians(y: Array) -> Array:
 
 
 def _spread(steps: Array, share: float) -> float:
-    """Standard deviation of normal steps: root mean square of the smaller ones, over what it would be of normal ones, cut alike."""
+    """Return a robust standard deviation of differences, from the smaller ones.
+
+    It is their root mean square ÷ that of the same share of standard normal values.
+    """
     import numpy as np  # noqa: PLC0415 - as above
 
     smaller = np.sort(np.abs(steps))[: min(ceil(share * len(steps)), len(steps) - 1)]

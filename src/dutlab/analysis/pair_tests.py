@@ -1,9 +1,8 @@
-"""The tests of each pair, by the design in which its sides were measured.
+"""Tests of each pair, by the design in which its sides were measured.
 
-Within one run the blocks of the plan are the unit: ranks of the repeats (Mann-Whitney), tested against the least change that counts. Where
-repeats are too few for ranks, a t test with the spread of all cells takes their place (dutlab.stats.few): how many there are decides, not
-what they say. Of two runs that took turns the rounds are the unit (dutlab.stats.rounds), of several runs the runs
-(dutlab.stats.runs).
+Within one run the unit is the block of the plan: ranks of the repeats (Mann-Whitney), tested against the least change that counts. If there
+are too few repeats for ranks, a t test with the spread of all cells replaces them (dutlab.stats.few). Only the number of repeats decides
+this, not their values. For two interleaved runs the unit is the round (dutlab.stats.rounds), for several runs the run (dutlab.stats.runs).
 """
 
 from __future__ import annotations
@@ -23,19 +22,22 @@ from dutlab.stats.summary import Interval, median, summarise
 
 
 def tested(pairs: Sequence[Pair], least: float | None) -> list[TestedPair]:
-    """Each pair with its tests; `least` replaces the least change of its design."""
+    """Return each pair with its tests. `least` replaces the least change of the pair's design."""
     return _of_few(_of_one_box([TestedPair.of(p, _least(p) if least is None else least) for p in pairs]))
 
 
 def _least(pair: Pair) -> float:
-    """Return the least difference of the design. For a single run against a few, nothing shows the error of a single run."""
+    """Return the least difference of the design; for one run against a few, that of runs one after the other.
+
+    A few runs do not show the error of a single run.
+    """
     few, many = sorted((len(pair.first), len(pair.second)))
     alone = pair.design is RunOrder.RUNS and few == 1 and many < ENOUGH_FOR_ONE
     return (RunOrder.ONE_AFTER_THE_OTHER if alone else pair.design).least
 
 
 def _of_one_box(pairs: Sequence[TestedPair]) -> list[TestedPair]:
-    """Judge pairs whose unit is the run, with errors that cells of the same runs share."""
+    """Judge pairs whose unit is the run. Cells of the same runs share their errors."""
     out = list(pairs)
     same: dict[object, list[int]] = {}
     for n, m in enumerate(pairs):
@@ -53,7 +55,7 @@ def _of_one_box(pairs: Sequence[TestedPair]) -> list[TestedPair]:
 
 
 def _of_few(pairs: Sequence[TestedPair]) -> list[TestedPair]:
-    """Judge pairs whose repeats are too few for ranks among so many pairs: levels by the spread of all cells of that figure."""
+    """Judge pairs with too few repeats for ranks, by levels with the spread of all cells of that figure."""
     tests, out = sum(m.p is not None for m in pairs), list(pairs)
     places = [n for n, m in enumerate(pairs) if _is_few(m, tests)]
     for figure in {pairs[n].pair.figure for n in places}:
@@ -71,7 +73,7 @@ def _is_few(m: TestedPair, tests: int) -> bool:
 
 
 def _with_interval(ratio: Ratio | None, levels: RunLevels) -> Ratio | None:
-    """Return the ratio of the medians, with the interval of the levels where there are too few medians for an interval."""
+    """Return the ratio of the medians. If repeats are too few for its interval, it has the interval of the levels."""
     if ratio is None or ratio.interval is not None:
         return ratio
     inside = levels.interval
@@ -80,13 +82,13 @@ def _with_interval(ratio: Ratio | None, levels: RunLevels) -> Ratio | None:
 
 
 def _one_and_others(pair: Pair) -> tuple[tuple[float, ...], float] | None:
-    """The runs of one side and the single run of the other; None where there is none."""
+    """Return the runs of one side and the single run of the other; None if neither side is a single run."""
     sides = sorted((pair.first, pair.second), key=len)
     return (sides[1], sides[0][0]) if pair.design is RunOrder.RUNS and len(sides[0]) == 1 else None
 
 
 def adjusted(pairs: Sequence[TestedPair]) -> list[float]:
-    """Return p of each, adjusted for all; rounds are judged together."""
+    """Return p of each pair, adjusted for all pairs; pairs of rounds are judged together."""
     rounds = {n: m for n, m in enumerate(pairs) if m.pair.design is RunOrder.ROUNDS}
     of_rounds = iter(changed([rounds_of(m.pair) for m in rounds.values()], max(m.least for m in rounds.values())) if rounds else ())
     others = iter(holm([m.p for n, m in enumerate(pairs) if n not in rounds and m.p is not None]))
@@ -94,13 +96,13 @@ def adjusted(pairs: Sequence[TestedPair]) -> list[float]:
 
 
 def rounds_of(pair: Pair) -> dict[int, Round]:
-    """Return the values of both sides in each round that both have."""
+    """Return the values of both sides in each round that both sides have."""
     first, second = (dict(zip(at, of, strict=True)) for at, of in ((pair.first_at, pair.first), (pair.second_at, pair.second)))
     return {number: (first[number], second[number]) for number in first if number in second}
 
 
 def strata_of(pair: Pair) -> list[tuple[list[float], list[float]]]:
-    """The values of both sides in each run that has both."""
+    """Return the values of both sides in each run that has both sides."""
     sides = [
         [(at, value) for at, value in zip(of_at, of, strict=True)]
         for of_at, of in ((pair.first_at, pair.first), (pair.second_at, pair.second))
@@ -121,7 +123,7 @@ class TestedPair:
     ratio: Ratio | None = None
     runs: RunLevels | None = None
     few: RunLevels | None = None
-    """Levels by the spread of all cells, where repeats are too few for ranks."""
+    """Levels with the spread of all cells, where repeats are too few for ranks."""
     test: RankTest | None = None
     p: float | None = None
 
@@ -142,7 +144,7 @@ class TestedPair:
 
     @classmethod
     def _within_runs(cls, of: TestedPair) -> TestedPair:
-        """Compare the medians of either side in each run that has both; for values without a logarithm by their signs."""
+        """Compare the medians of the two sides in each run that has both; by sign where values have no logarithm."""
         if not (strata := strata_of(of.pair)):
             return of
         test = over_runs(strata, of.least)
@@ -160,7 +162,7 @@ def _ratio(pair: Pair) -> Ratio | None:
 
 
 def beyond(first: Sequence[float], second: Sequence[float], least: float) -> float:
-    """Two-sided p of a change by more than `least`, by ranks: the first side is moved by that much towards the second beforehand."""
+    """Return the two-sided p of a change by more than `least`, by ranks. The first side is first moved by `least` towards the second."""
     up = mann_whitney([v * (1 + least) for v in first], second)
     down = mann_whitney([v / (1 + least) for v in first], second)
     return min([t.p for t in (up if up.delta > 0 else None, down if down.delta < 0 else None) if t is not None], default=1.0)

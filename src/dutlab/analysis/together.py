@@ -1,7 +1,7 @@
-"""Statement of all cells at once.
+"""Statement on all cells at once.
 
-Cells of one block share its minutes, and cells of one run its set-up: they are not independent witnesses, however many there are. So each
-block (with several runs a side: each run) counts once, by the geometric mean of its cells, each relative to that cell's own level.
+Cells of one block share its time, and cells of one run share its set-up, so they are not independent. Each block (with several runs a side:
+each run) therefore counts once, by the geometric mean of its cells, each relative to that cell's own level.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from dutlab.stats.summary import Interval
 
 @dataclass(frozen=True)
 class Together:
-    """The verdict over all cells."""
+    """Verdict over all cells."""
 
     verdict: Verdict
     words: str
@@ -35,15 +35,15 @@ class Together:
     p: float
     cells: int
     blocks: tuple[int, int]
-    """Units of independence on either side."""
+    """Number of blocks (or runs) on either side."""
     interval: Interval | None = None
-    """95 %, of the ratio; None where blocks are too few for one."""
+    """95 % interval of the ratio; None where blocks are too few for one."""
     speed: bool = True
-    """Faster and slower are the words for it."""
+    """True if its words are faster and slower, not better and worse."""
 
     @property
     def turned(self) -> Together:
-        """The first side against the second."""
+        """Verdict on the first side against the second."""
         verdict, words = self.verdict, self.words
         if verdict in {Verdict.BETTER, Verdict.WORSE}:
             verdict, words = side_words(better=verdict is Verdict.WORSE, speed=self.speed)
@@ -53,10 +53,10 @@ class Together:
 
 
 def together(comparisons: Sequence[Comparison], tests: int = 1) -> Together | None:
-    """One test over all cells that have a ratio, as one of so many; None for fewer than two cells.
+    """Return the verdict of one test over all cells that have a ratio, as one of `tests` tests; None for fewer than two cells.
 
-    Of several figures of one cell only the first counts, and of several directions only their sum: they come from the same trials. Cells
-    of which less is better count the other way round, and cells with a bound do not count.
+    Several figures of one cell come from the same trials, so only the first counts. For the same reason only the sum of directions counts.
+    Ratios of cells where lower is better are inverted. Cells with a bound do not count.
     """
     cells = list(
         {c.pair.label: c for c in reversed(comparisons) if c.ratio is not None and c.pair.whole and not any(c.pair.at_least)}.values()
@@ -89,7 +89,7 @@ def together(comparisons: Sequence[Comparison], tests: int = 1) -> Together | No
 
 
 def overall(pairs: Mapping[tuple[str, str], Sequence[Comparison]]) -> dict[tuple[str, str], Together]:
-    """Return the statement of all cells on each two modes of a run; p is adjusted (Holm) over all pairs of modes with two cells or more."""
+    """Return the verdict over all cells for each two modes of a run. p is adjusted (Holm) over all pairs of modes with such a verdict."""
     statement_by_modes = {modes: of for modes, comparisons in pairs.items() if (of := together(comparisons, len(pairs))) is not None}
     return {
         modes: _adjusted(of, p)
@@ -104,7 +104,7 @@ def _adjusted(of: Together, p: float) -> Together:
 
 
 def _scores(cells: Sequence[Comparison]) -> tuple[dict[int, float], dict[int, float]]:
-    """Block → mean over cells of the logarithm relative to the cell's level, of both sides, by block."""
+    """Return for each side: block → mean over cells of the logarithm relative to the cell's level, positive for better."""
     logs: tuple[dict[int, list[float]], dict[int, list[float]]] = ({}, {})
     for c in cells:
         sign = -1 if c.pair.better == "lower" else 1

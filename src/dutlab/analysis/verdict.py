@@ -1,4 +1,4 @@
-"""The words of a verdict."""
+"""Verdicts of comparisons and checks, with their words."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import enum
 
 
 class Verdict(enum.Enum):
-    """Verdicts on two sides. `better` of a figure of which less is better means less of it."""
+    """Verdicts on the second of two sides. `better` means a lower value where lower is better."""
 
     BETTER = "better"
     WORSE = "worse"
@@ -16,7 +16,7 @@ class Verdict(enum.Enum):
 
 
 class Reason(enum.Enum):
-    """Why no difference is proven. The first that holds is given."""
+    """Reasons why no difference is proven. The first one that is true is given."""
 
     BOUND = "a side is only known to be at least so much"
     ONE_REPEAT = "one repeat"
@@ -28,7 +28,7 @@ class Reason(enum.Enum):
 
 
 class Procedure(enum.Enum):
-    """Procedure that compares two sides; the words go into an answer."""
+    """Statistical test that compared two sides. The value appears in answers."""
 
     NONE = "no test"
     """Counts have no error, and a side without a value has nothing to compare."""
@@ -40,15 +40,15 @@ class Procedure(enum.Enum):
 
 
 def side_words(*, better: bool, speed: bool) -> tuple[Verdict, str]:
-    """The verdict of a proven difference, in words: rates and times are faster or slower, everything else better or worse."""
+    """Return the verdict on a proven difference and its words: `faster` or `slower` for rates and times, else `better` or `worse`."""
     good, bad = ("faster", "slower") if speed else (Verdict.BETTER.value, Verdict.WORSE.value)
     return (Verdict.BETTER, good) if better else (Verdict.WORSE, bad)
 
 
 class CheckKind(enum.Enum):
-    """The outcome of a check; the value is what its sentence begins with."""
+    """Outcome of a check. The value is the first word of the check's sentence."""
 
-    PASS = "PASS"  # noqa: S105 -- no password
+    PASS = "PASS"  # noqa: S105 -- not a password
     FAIL = "FAIL"
     CANNOT_TELL = "CANNOT TELL"
 

@@ -1,1 +1,1 @@
-"""Reaches machines: runs and spawns commands, carries files, collects facts. One implementation a file."""
+"""Access to machines: run and spawn commands, transfer files, collect facts. Each kind of host has its own file."""

@@ -11,7 +11,7 @@ from dutlab.systems.closed import BLACK_BOX
 
 
 class BlackBox:
-    """Refuses every command. Implements dutlab.hosts.host.Host for whatever is given a DUT and must do without one."""
+    """Host that refuses every command. It implements dutlab.hosts.host.Host for code that expects a DUT."""
 
     system = BLACK_BOX
 
@@ -25,25 +25,25 @@ class BlackBox:
     async def run(
         self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 30.0, check: bool = True, most_bytes: int = 0
     ) -> Done:
-        """Raises HostError."""
+        """Refuse the command: raises HostError."""
         del stdin, timeout_s, check, most_bytes
         self._refuse(f"`{argv[0]}`")
 
     async def spawn(self, argv: Sequence[str]) -> Process:
-        """Raises HostError."""
+        """Refuse the command: raises HostError."""
         self._refuse(f"`{argv[0]}`")
 
     async def put(self, data: bytes, path: str, *, mode: int = 0o600) -> None:
-        """Raises HostError."""
+        """Refuse the file: raises HostError."""
         del data, mode
         self._refuse(path)
 
     async def get(self, path: str) -> bytes:
-        """Raises HostError."""
+        """Refuse the file: raises HostError."""
         self._refuse(path)
 
     async def close(self) -> None:
-        """There is nothing to close."""
+        """Do nothing, since a black box has no connection."""
 
     def _refuse(self, what: str) -> NoReturn:
         raise HostError(

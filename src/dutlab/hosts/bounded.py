@@ -1,4 +1,4 @@
-"""A program of this machine that is asked for a few words: its whole group has a limit of time, its output one of bytes."""
+"""Run short programs of this machine with a time limit for the process group, and a limit of bytes for the output."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _AT_ONCE_BYTES = 1 << 16
 
 
 class BoundedAnswer(NamedTuple):
-    """End of a program, and its output."""
+    """Exit status of a program, and its output."""
 
     status: int
     out: bytes
@@ -44,10 +44,10 @@ def run_bounded(
     folder: Path | None = None,
     kept_bytes: int | None = None,
 ) -> BoundedAnswer:
-    """Runs `argv` without input, in `folder`; it sees `environment`, or else the variables that are named for all that dutlab starts.
+    """Run `argv` without input, in `folder`, with `environment` or by default the variables of every program that dutlab starts.
 
-    Of each stream the last `kept_bytes` are kept where they are given, else all. Its children end with it: one that keeps the pipes open is
-    not waited for. Raises TimeoutError, OSError, and ValueError where it prints more than `most_bytes`.
+    With `kept_bytes`, only the last bytes of each stream are kept. Its children end with it: one that keeps the pipes open is not waited
+    for. Raises TimeoutError, OSError, and ValueError if it prints more than `most_bytes`.
     """
     variables = child_environment(os.environ) if environment is None else environment
     until_s, pipe = time.monotonic() + timeout_s, subprocess.PIPE
@@ -75,7 +75,7 @@ def run_bounded(
 
 
 def _parts(pid: int, descriptors: Iterable[int], until_s: float) -> Iterator[tuple[int, bytes]]:
-    """Yield the output of each until the process has ended and no more is there. Raises TimeoutError, OSError."""
+    """Yield parts of output with their descriptor, until the process has ended and all is read. Raises TimeoutError, OSError."""
     end, has_ended = os.pidfd_open(pid), False
     try:
         with selectors.DefaultSelector() as selector:
@@ -84,7 +84,7 @@ def _parts(pid: int, descriptors: Iterable[int], until_s: float) -> Iterator[tup
             while selector.get_map():
                 ready = selector.select(0.0 if has_ended else max(0.0, until_s - time.monotonic()))
                 if has_ended and not ready:
-                    return  # a child of it has the pipes still
+                    return  # a child still holds the pipes
                 for key, _ in ready:
                     if key.fd != end and (part := os.read(key.fd, _AT_ONCE_BYTES)):
                         yield key.fd, part

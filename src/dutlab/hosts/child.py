@@ -1,4 +1,4 @@
-"""A command carried by a child process of the controller, in its own process group."""
+"""Commands as child processes of the controller, each in its own process group."""
 
 from __future__ import annotations
 
@@ -16,11 +16,14 @@ from dutlab.hosts.keeper import KEEPER, start_apart
 from dutlab.hosts.running import Began, EndNote, Running
 
 _LOOK_AGAIN_S = 0.02
-"""Interval of looks where the kernel does not report a child's end (pidfd_open(2) is of Linux 5.3, and some containers refuse it)."""
+"""Interval of polls where the kernel does not report the end of a child: pidfd_open(2) needs Linux 5.3, and some containers refuse it."""
 
 
 class ChildCarrier:
-    """Implements dutlab.hosts.running.Carrier. In some Python releases asyncio's children end only when no process holds their pipes."""
+    """A command as a child process. Implements dutlab.hosts.running.Carrier.
+
+    It does not use asyncio's own children: in some Python releases these end only when no process holds their pipes.
+    """
 
     lost = ""
     stdout: asyncio.StreamReader
@@ -41,7 +44,7 @@ class ChildCarrier:
 
     @classmethod
     async def over(cls, process: subprocess.Popen[bytes]) -> Self:
-        """Raises OSError; the process has then ended."""
+        """Return the carrier of a started process. Raises OSError; the process has then ended."""
         stdin, stdout, stderr = cast("tuple[IO[bytes], ...]", (process.stdin, process.stdout, process.stderr))
         carrier = cls(process)
         try:
@@ -59,14 +62,14 @@ class ChildCarrier:
         return self._process.poll()
 
     async def write(self, data: bytes) -> None:
-        """Raises OSError or RuntimeError when the process is gone."""
+        """Write to its standard input. Raises OSError or RuntimeError when the process is gone."""
         self._stdin.write(data)
         await self._stdin.drain()
 
     async def close_stdin(self) -> None:
         self._stdin.close()
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-            # Shielded: asyncio has one future for all who wait, so who is cancelled here would cancel it for the others, and for asyncio.
+            # Shielded: asyncio has one future for all waiters, so a cancelled waiter would cancel it for the others, and for asyncio.
             await asyncio.shield(asyncio.ensure_future(self._stdin.wait_closed()))
 
     async def exited(self) -> None:
@@ -76,7 +79,7 @@ class ChildCarrier:
                     await self._over.wait()
 
     def signal(self, number: signal.Signals) -> None:
-        with contextlib.suppress(ProcessLookupError, PermissionError):  # ended meanwhile, or became another user's
+        with contextlib.suppress(ProcessLookupError, PermissionError):  # it has ended, or now runs as another user
             os.killpg(self._process.pid, number)
 
     def release(self) -> None:
@@ -109,7 +112,7 @@ class ChildCarrier:
 
 
 async def start_child(argv: Sequence[str], *, command: Sequence[str], host: str, env: Mapping[str, str], on_end: EndNote) -> Running:
-    """Starts `command`, which is `argv` with all that carries it to `host`; one who is cancelled leaves nothing. Raises OSError."""
+    """Start `command`, which is `argv` with the prefix that runs it on `host`. If cancelled, no process is left. Raises OSError."""
 
     async def start() -> Running:
         began = Began.now()
@@ -121,7 +124,7 @@ async def start_child(argv: Sequence[str], *, command: Sequence[str], host: str,
     try:
         return await asyncio.shield(starting)
     except asyncio.CancelledError:
-        # Cancelled itself, a start would leave the group of the process, and whoever waits for the pipes that it holds.
+        # The start itself is not cancelled: that would leave the process group running, and with it readers of its pipes.
         await to_its_end(_end(starting))
         raise
 

@@ -1,8 +1,8 @@
-"""Facts of a host: all that a reader of a figure must know of the machine, and nothing secret.
+"""Facts of a host: everything about the machine that a reader of a figure needs, without secrets.
 
-Every fact is optional. One that cannot be read is None, and `absent` says why under the fact's path. All of them are read in one
-command of the host, in two of a BSD or a Windows. Host names, addresses and users are left out on purpose: they say nothing of speed. Of
-the kernel's command line only the parameters that change its speed keep their values (`linux_facts/text.py`).
+Every fact is optional. A fact that cannot be read is None, and `absent` has the reason under its path. One command of the host reads all
+facts, two on a BSD or Windows. Host names, addresses and users are left out on purpose, since they do not affect speed. In the kernel's
+command line only parameters that affect its speed keep their values (`linux_facts/text.py`).
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from dutlab.systems.facts import Answers, FactTree, Question
 
 _ANSWER, _REFUSED = "\x1e", "\x1f"
 _LONGEST_WAIT_S = 300.0
-"""For the hundred or so commands of one script: a guest with an emulated processor takes minutes under load."""
+"""Time limit for a script of some hundred commands. A guest with an emulated processor takes minutes under load."""
 _LONGEST_WHY = 200
 
-# What is refused says why behind its answer. Warnings never become part of an answer.
+# A failed command has its reason after its answer. Warnings never become part of an answer.
 _SCRIPT = r"""
 LC_ALL=C NO_COLOR=1 PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin; export LC_ALL NO_COLOR PATH
 answer() {
@@ -41,9 +41,9 @@ optic() {  # INTERFACE: what its transceiver says, in this system's words
 
 
 async def collect_facts(host: Host, interfaces: Iterable[str], *, of_drives: bool = False, root: str = "") -> dict[str, Any]:
-    """All facts of `host`, of its test `interfaces` and where they are asked for of its drives, fit for JSON.
+    """Return all facts of `host` and its test `interfaces`, with `of_drives` also of its drives, ready for JSON.
 
-    Raises HostError only when the host itself is gone. `root` is the folder that holds its /sys, /proc and /etc.
+    `root` is the folder that contains its /sys, /proc and /etc. Raises HostError only when the host is gone.
     """
     names = tuple(dict.fromkeys(interfaces))
     if host.system.facts is not None:
@@ -74,7 +74,7 @@ async def _in_own_words(
 
 
 async def _ask(host: Host, questions: Sequence[Question]) -> Answers:
-    """All answers, by one command that needs a POSIX sh only. Raises HostError when the host is gone."""
+    """Return the answers to all questions, from one command that needs only a POSIX sh. Raises HostError when the host is gone."""
     asked = [f"answer {n} {shlex.join(question)}" for n, question in enumerate(questions)]
     script = "\n".join([_SCRIPT, linux_facts.WORDS, *asked, "exit 0", ""]).encode()
     done = await host.run(["sh", "-s"], stdin=script, timeout_s=_LONGEST_WAIT_S, check=False)

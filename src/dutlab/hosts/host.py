@@ -17,7 +17,7 @@ from dutlab.reason import reason_in
 from dutlab.systems.system import System
 
 NO_SUCH_PROGRAM = 127
-"""Exit status of a missing command in every shell (POSIX, Shell Command Language 2.8.2)."""
+"""Exit status for a missing command in every shell (POSIX, Shell Command Language 2.8.2)."""
 
 _NO_SUCH_PROGRAM_SAID = b"no such program on this host"
 _WANTS_PASSWORD = (
@@ -48,12 +48,12 @@ class Done:
 
     @property
     def was_killed(self) -> bool:
-        """True if SIGKILL from elsewhere ended it: from a person, or from the kernel when memory ran out."""
+        """True if SIGKILL from outside dutlab ended it: from a person, or from the kernel when memory ran out."""
         return not self.killed_by_us and self.status in _KILLED
 
     @property
     def text(self) -> str:
-        """Standard output as text. Invalid UTF-8 is replaced and is not an error."""
+        """Standard output as text. Invalid UTF-8 is replaced, not an error."""
         return self.stdout.decode("utf-8", "replace")
 
     @property
@@ -63,12 +63,12 @@ class Done:
 
     @property
     def complaint(self) -> str:
-        """Reason of a failure in one line, from standard error; empty if standard error is empty."""
+        """Reason for a failure in one line, from standard error; empty if standard error is empty."""
         return reason_in(self.errors)
 
     @property
     def reason(self) -> str:
-        """Reason of a failure in one line, from standard error, else from standard output."""
+        """Reason for a failure in one line, from standard error, else from standard output."""
         return self.complaint or reason_in(self.text) or "it printed nothing"
 
 
@@ -77,7 +77,7 @@ CommandLog = Callable[[Done], None]
 
 
 class Process(Protocol):
-    """A running command. It is ended when the controller ends, even after a crash."""
+    """A running command. It ends when the controller ends, even after a crash."""
 
     @property
     def argv(self) -> tuple[str, ...]: ...
@@ -94,7 +94,10 @@ class Process(Protocol):
         """Return the available standard output, at least one byte; b"" after the end."""
 
     async def wait(self, timeout_s: float) -> Done:
-        """Wait until it ends. The result's stdout is the part not read before. Raises CommandTimedOut after ending its process group."""
+        """Wait until it ends. The result's stdout has the output that was not read before.
+
+        Raises CommandTimedOut after ending its process group.
+        """
 
     async def end(self, grace_s: float = 2.0) -> Done:
         """End the whole process group: close stdin, send SIGTERM, and SIGKILL after `grace_s`. It may have ended already."""
@@ -129,10 +132,10 @@ class Host(Protocol):
         """Write a whole file atomically."""
 
     async def get(self, path: str) -> bytes:
-        """Reads a whole file. Raises CommandFailed when it cannot be read."""
+        """Read a whole file. Raises CommandFailed when it cannot be read."""
 
     async def close(self) -> None:
-        """End every running process of spawn(), and the connection."""
+        """End every running process of spawn(), and close the connection."""
 
 
 @runtime_checkable
@@ -140,7 +143,7 @@ class OnThisMachine(Protocol):
     """A host whose commands are children of this process."""
 
     on_this_machine: bool
-    """True if its clock is this machine's clock. False if it stands in for another machine."""
+    """True if its clock is this machine's clock. False if it represents another machine."""
 
     async def spawn(self, argv: Sequence[str], *, tied: bool = True) -> Process:
         """Spawn as in Host. Use `tied=False` for a command that ends when its input ends: then it ends with this process anyway."""
@@ -148,7 +151,7 @@ class OnThisMachine(Protocol):
 
 @runtime_checkable
 class OverConnection(Protocol):
-    """A host over a connection that can be lost and opened again."""
+    """A host over a connection that can be lost and reopened."""
 
     renewals: list[Renewal]
 
@@ -163,12 +166,12 @@ class OverConnection(Protocol):
 
 Spawn = Callable[[Sequence[str]], Awaitable[Process]]
 Renewal = Callable[[Spawn], Awaitable[None]]
-"""Restores over a new connection what ended with the old one. If it raises, the new connection is closed too."""
+"""Function that restores over a new connection what ended with the old one. If it raises, the new connection is closed too."""
 
 
 @contextmanager
 def renewed_by(host: Host, renewal: Renewal) -> Iterator[None]:
-    """Run `renewal` whenever the connection to `host` is opened again. Do nothing for a host without a connection."""
+    """Run `renewal` each time the connection to `host` is reopened. Do nothing for a host without a connection."""
     if not isinstance(host, OverConnection):
         yield
         return
@@ -185,7 +188,7 @@ def connections_of(host: Host) -> int:
 
 
 def is_lost(host: Host) -> bool:
-    """Return whether the connection to `host` is lost now; False for a host without a connection."""
+    """Return True if the connection to `host` is lost now; False for a host without a connection."""
     return isinstance(host, OverConnection) and host.is_lost
 
 

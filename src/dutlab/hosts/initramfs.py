@@ -1,4 +1,4 @@
-"""Initial archive of a kernel: programs, modules and whatever else its first program needs."""
+"""Initial archive of a kernel (initramfs): programs, modules and other files that its first program needs."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ exec /bin/busybox switch_root /root {init}
 """
 PROGRAM, DATA, FOLDER = stat.S_IFREG | 0o755, stat.S_IFREG | 0o644, stat.S_IFDIR | 0o755
 Entries = dict[str, tuple[int, bytes]]
-"""Place → kind and content."""
+"""Path in the archive → file type and mode, and content."""
 _ROUND = 4
-"""Header with name, and data, are each padded to a multiple of this many bytes."""
+"""Alignment in bytes: header with name, and data, are each padded to a multiple of it."""
 
 
 def initramfs(modules: Path, names: Iterable[str], tag: str, init: Path) -> bytes:
-    """Loads the modules `names` of the folder `modules`, mounts the virtiofs `tag` as root and goes on with `init` there.
+    """Return an archive that loads the modules `names` of the folder `modules`, mounts the virtiofs `tag` as root and runs `init` there.
 
     Raises LabError, OSError.
     """
@@ -44,11 +44,11 @@ def initramfs(modules: Path, names: Iterable[str], tag: str, init: Path) -> byte
 
 
 def program_entries(program: Program) -> Entries:
-    """This machine's program in bin, and what it is linked to where that is looked for. Raises LabError where it is not there."""
+    """Return the entries of a program of this machine in bin, and of its shared libraries. Raises LabError if it is not installed."""
     executable = shutil.which(program.name, path=os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"]))
     if executable is None:
         raise LabError(f"{program.name} is not there", remedy=f"install {program.package}")
-    linked = subprocess.run(["ldd", executable], capture_output=True, text=True, check=False).stdout  # nothing where it is static
+    linked = subprocess.run(["ldd", executable], capture_output=True, text=True, check=False).stdout  # empty for a static program
     files = {path.lstrip("/"): Path(path) for path in re.findall(r"(?<![\w.])/\S+", linked)} | {f"bin/{program.name}": Path(executable)}
     entries: Entries = {}
     for place, path in files.items():
@@ -57,32 +57,32 @@ def program_entries(program: Program) -> Entries:
 
 
 def folders_above(place: str) -> Entries:
-    """The folders that a file's place needs."""
+    """Return the entries of the folders above a file's path."""
     return {str(folder): (FOLDER, b"") for folder in reversed(PurePosixPath(place).parents) if str(folder) != "."}
 
 
 def with_what_they_need(modules: Path, names: Iterable[str]) -> list[Path]:
-    """Each behind those that it depends on (depmod(8)); one that is part of the kernel is left out."""
+    """Return the files of the modules, each after the modules that it depends on (depmod(8)). Built-in modules are left out."""
     lines = (line.split(":") for line in (modules / "modules.dep").read_text(encoding="ascii").splitlines())
     needed = {PurePosixPath(path).name.partition(".")[0]: [*reversed(on.split()), path] for path, on in lines}
     return [modules / path for path in dict.fromkeys(path for name in names for path in needed.get(name, ()))]
 
 
 def unpacked(module: Path) -> bytes:
-    """A module as the kernel takes it."""
+    """Return the content of a module, unpacked for the kernel."""
     data = module.read_bytes()
     return lzma.decompress(data) if module.suffix == ".xz" else data
 
 
 def archive(entries: Mapping[str, tuple[int, bytes]]) -> bytes:
-    """In the format that kernels read: Documentation/driver-api/early-userspace/buffer-format.rst, "newc"."""
+    """Return the archive in the kernel's format: Documentation/driver-api/early-userspace/buffer-format.rst, "newc"."""
     return b"".join(_records({**entries, "TRAILER!!!": (0, b"")}))
 
 
 def _records(entries: Mapping[str, tuple[int, bytes]]) -> Iterator[bytes]:
     for number, (name, (mode, data)) in enumerate(entries.items(), 1):
         called = name.encode("ascii") + b"\0"
-        # Number, mode, owner, group, links, time, length, four numbers of devices, length of the name, checksum.
+        # Number, mode, owner, group, links, time, length, four device numbers, length of the name, checksum.
         fields = (number, mode, 0, 0, 1, 0, len(data), 0, 0, 0, 0, len(called), 0)
         yield from map(_padded, (b"070701" + b"".join(b"%08X" % field for field in fields) + called, data))
 

@@ -1,4 +1,4 @@
-"""Output of `ip -j` (iproute2): a list of entries, of which some versions leave empty ones."""
+"""Output of `ip -j` (iproute2): a list of entries. Some versions include empty entries, which are dropped."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dutlab.hosts.host import Host
 
 
 async def entries(host: Host, words: Sequence[str]) -> list[dict[str, Any]]:
-    """Return the entries of `ip -j` with these words, as in ["address", "show"]; none where it fails. Raises HostError for other output."""
+    """Return the entries of `ip -j` with arguments `words`; empty where it fails. Raises HostError for other output."""
     done = await host.run(["ip", "-j", *words], check=False)
     try:
         return [entry for entry in json.loads(done.text or "[]") if isinstance(entry, dict) and entry]
@@ -21,10 +21,10 @@ async def entries(host: Host, words: Sequence[str]) -> list[dict[str, Any]]:
 
 
 async def interfaces_of(host: Host) -> list[str]:
-    """Return all interfaces that its system lists; none where it cannot list them. Raises HostError when the host itself is gone."""
+    """Return all interfaces of a host; empty where its system cannot list them. Raises HostError when the host is gone."""
     return (await host.run(host.system.ports, check=False)).text.split() if host.system.ports else []
 
 
 def without_loopback(names: Iterable[str]) -> list[str]:
-    """Those that lead out of the host."""
+    """Return the names of interfaces without loopbacks."""
     return [name for name in names if not re.fullmatch(r"lo\d*", name)]

@@ -1,10 +1,10 @@
-"""Ends what the controller started when the controller itself dies, however it dies.
+"""Keeper that ends the controller's child processes when the controller dies, also after SIGKILL.
 
-A process that is killed with SIGKILL cannot clean up. So the first spawn starts a keeper: a few lines of shell in a session of
-its own that reads the process groups to watch from a pipe. When the pipe closes, its only writer is gone, and the keeper kills every
-group that is still on its list. The kernel's own parent-death signal (setpriv --pdeathsig) covers the moment before
-a group is on the list, but only the group's leader; the keeper covers the children that the leader started. A step that waits for a word on
-its input needs no such signal: its input ends with the controller.
+A process that is killed with SIGKILL cannot clean up. So the first spawn starts a keeper: a short shell script in a separate session that
+reads the process groups to watch from a pipe. When the pipe closes, its only writer is gone, and the keeper kills every group that is still
+on its list. The kernel's parent-death signal (setpriv --pdeathsig) covers the moment before a group is on the list, but only the leader of
+the group. The keeper covers the children of the leader. A step that waits for its input needs no such signal: its input ends with the
+controller.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from dutlab.hosts.passwords import child_environment
 from dutlab.systems import posix
 
 _FORKED_ONLY = 0x40
-"""PF_FORKNOEXEC of Linux's include/linux/sched.h, a flag of proc(5)'s stat: the process was forked and never became a program."""
+"""Flag of a process that was forked and has not called exec() (PF_FORKNOEXEC in Linux's include/linux/sched.h; stat in proc(5))."""
 _STARTS = 500
-"""On a busy machine a child can take milliseconds to become a program."""
+"""Most attempts to start a program. On a busy machine a child can take milliseconds to reach exec()."""
 
 
 def start_apart(
     command: Sequence[str], *, stdin: int, stdout: int, stderr: int, env: Mapping[str, str], cwd: str | None = None
 ) -> subprocess.Popen[bytes]:
-    """Start a program in a new session and process group, out of reach of Ctrl-C in our terminal. Raises OSError.
+    """Start a program in a new session and process group, so that Ctrl-C in our terminal does not reach it. Raises OSError.
 
-    For a moment after fork() a child is in our group, and a signal that a terminal or `timeout` sends us can end it before it is a
-    program. It has then done nothing, and is started again.
+    For a moment after fork() a child is in our group, and a signal to us from a terminal or `timeout` can end it before exec(). Since it
+    has done nothing yet, it is started again.
     """
     for _ in range(_STARTS):
         process = subprocess.Popen(command, stdin=stdin, stdout=stdout, stderr=stderr, env=env, cwd=cwd, bufsize=0, start_new_session=True)
@@ -44,7 +44,7 @@ def start_apart(
 
 
 def was_program(pid: int) -> bool:
-    """Return whether a child that was not waited for yet reached exec(), also after its end; True where Linux does not show it."""
+    """Return True if a child reached exec(), or where Linux does not show it. It may have ended, but was not waited for yet."""
     try:
         flags = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[6]
     except (OSError, IndexError):
@@ -53,14 +53,14 @@ def was_program(pid: int) -> bool:
 
 
 class Keeper:
-    """One for each controller process; a fork of the controller (tests do that) gets its own."""
+    """Keeper of one controller process. A fork of the controller (as in tests) gets its own keeper."""
 
     def __init__(self) -> None:
         self._pid = 0
         self._shell: subprocess.Popen[bytes] | None = None
 
     def watch(self, group: int) -> None:
-        """From now on, the process group `group` ends when this process ends."""
+        """Watch the process group `group`: from now on it ends when this process ends."""
         if self._shell is None or self._pid != os.getpid():
             self._pid = os.getpid()
             quiet = subprocess.DEVNULL
@@ -69,11 +69,11 @@ class Keeper:
         self._tell(f"+ {group}\n")
 
     def forget(self, group: int) -> None:
-        """The group has ended; its number may be given to others."""
+        """Stop watching an ended group, since the kernel may reuse its number."""
         self._tell(f"- {group}\n")
 
     def close(self) -> None:
-        """Kills every group that is still watched, and ends the keeper; the next watch() starts another."""
+        """Kill every group that is still watched, and end the keeper. The next watch() starts another keeper."""
         if self._shell is not None and self._shell.stdin is not None and self._pid == os.getpid():
             with contextlib.suppress(BrokenPipeError):
                 self._shell.stdin.close()
@@ -83,7 +83,7 @@ class Keeper:
     def _tell(self, line: str) -> None:
         if self._shell is None or self._shell.stdin is None or self._pid != os.getpid():
             return
-        with contextlib.suppress(BrokenPipeError):  # somebody killed the keeper: pdeathsig still covers the leaders
+        with contextlib.suppress(BrokenPipeError):  # the keeper was killed; pdeathsig still covers the leaders
             self._shell.stdin.write(line.encode())
             self._shell.stdin.flush()
 

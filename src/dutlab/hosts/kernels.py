@@ -11,12 +11,12 @@ from dutlab.outside import AtLink, UnfitFile
 
 MODULES = Path("/lib/modules")
 _BOOT = Path("/boot")
-# Documentation/arch/x86/boot.rst, "kernel_version": where the text lies, less 0x200.
+# Documentation/arch/x86/boot.rst, "kernel_version": position of the version text, less 0x200.
 _MAGIC, _VERSION_AT, _BEFORE = slice(0x202, 0x206), slice(0x20E, 0x210), 0x200
 
 
 def newest_kernel() -> Path:
-    """Debian's for clouds. Raises LabError."""
+    """Return the newest installed kernel of Debian's package for clouds. Raises LabError."""
     kernels = [path for path in _BOOT.glob("vmlinuz-*-cloud-amd64") if (MODULES / release_of(path) / "modules.dep").exists()]
     if not kernels:
         raise LabError(f"no kernel {_BOOT}/vmlinuz-*-cloud-amd64 with its modules in {MODULES}", remedy="install linux-image-cloud-amd64")
@@ -24,7 +24,7 @@ def newest_kernel() -> Path:
 
 
 def release_of(kernel: Path) -> str:
-    """Return what `uname -r` prints, from the kernel's file. Raises LabError for any other file."""
+    """Return the release (`uname -r`) of a kernel file. Raises LabError for any other file."""
     try:
         with outside.opened(kernel, AtLink.FOLLOWED) as file:
             head = file.read(1 << 16)

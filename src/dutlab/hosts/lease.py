@@ -1,9 +1,9 @@
-"""One run on a machine at a time: a lease that a run holds on every host of its testbed.
+"""Leases: a run holds one on every host of its testbed, so that only one run uses a machine at a time.
 
-A file on the host itself, where other controllers see it too, linked into its place since that is atomic on every system. It holds the
-number of a process there that lives as long as the holder's connection, and who holds it, for which run and since when: so the next one
-can distinguish a holder that measures from one that died. When a lost connection is made again, the lease is taken again before anything
-else runs over it: a run that took the machine over meanwhile keeps it.
+A lease is a file on the host, where other controllers see it too. It is created by a link, which is atomic on every system. It has the
+number of a process there that lives as long as the holder's connection, and the holder, its run and the start time. So another run can
+distinguish a measuring holder from a dead one. After a lost connection the lease is taken again before any other command. If another run
+has taken the machine over by then, that run keeps it.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ _LONGEST = 200
 
 
 def lease_files(network_namespace: str) -> list[Path]:
-    """Return possible paths of a lease of this machine; the namespace is named by its number, as in readlink(2) of /proc/self/ns/net."""
+    """Return the possible paths of a lease of this machine. `network_namespace` is its number, as in readlink(2) of /proc/self/ns/net."""
     return [Path(folder, f"{LEAF}{network_namespace}") for folder in (ROOTS, SHARED)]
 
 
 @dataclass(frozen=True)
 class Holder:
-    """Holder of a machine. `run` is the folder of the run, as the holder's controller names it; `token` is the run's, wherever it is."""
+    """Holder of a lease. `run` is the folder of the run on the holder's controller. `token` identifies the run, also after a move."""
 
     who: str
     run: str
@@ -49,17 +49,17 @@ class Holder:
 
     @classmethod
     def this_process(cls, run: Path, now: datetime, token: str = "") -> Self:
-        """For the run in the folder `run`."""
+        """Return the holder for this process and the run in the folder `run`."""
         who = f"{_user()}@{platform.node()} (process {os.getpid()})"
         return cls(who, str(run.resolve()), now.isoformat(timespec="seconds"), token)
 
     def is_of_same_run(self, other: Holder) -> bool:
-        """Return whether both are processes of one run, be its folder moved or not."""
+        """Return True if both are processes of one run, even if its folder was moved."""
         return self.token == other.token if self.token and other.token else self.run == other.run
 
     @classmethod
     def read(cls, text: bytes) -> Self | None:
-        """Read a lease file, which anybody may have written: shortened, and without characters that a terminal obeys."""
+        """Read a lease file; None if it is invalid. Any user may have written it, so values are cut and terminal controls removed."""
         try:
             document = json.loads(text)
             return cls(**{str(name): printable(str(value)[:_LONGEST]) for name, value in document.items()})
@@ -68,7 +68,7 @@ class Holder:
 
 
 class InUse(TestbedError):
-    """Another run has a machine of the testbed. `holder` is None when the lease does not say who."""
+    """Error for a machine that another run uses. `holder` is None when the lease does not name it."""
 
     def __init__(self, host: str, holder: Holder | None, *, alive: bool) -> None:
         user = f"{holder.who} for {holder.run} since {holder.since}" if holder else "an unknown run"
@@ -84,7 +84,7 @@ class InUse(TestbedError):
 
 
 class _Lease:
-    """Lease of one host. Taken by take(), again by renew() over a new connection, given back by give_back()."""
+    """Lease of one host: taken by take(), again by renew() over a new connection, and given back by give_back()."""
 
     def __init__(self, host: Host, holder: Holder, *, take_over: bool) -> None:
         self.host, self._holder, self._take_over = host, holder, take_over
@@ -92,28 +92,28 @@ class _Lease:
         self._process: Process | None = None
 
     async def take(self) -> bool:
-        """False: the holder has the machine already, under the name of another role. Raises InUse, HostError."""
+        """Take the lease. Return False if the holder already has the machine, under another role. Raises InUse, HostError."""
         self._process = await self._taken(self.host.spawn, take_over=self._take_over)
         return self._process is not None
 
     async def renew(self, spawn: Spawn) -> None:
-        """Take the lease again over a new connection, by `spawn`, before anything else runs on it. Raises InUse, HostError."""
+        """Take the lease again over a new connection, by `spawn`, before any other command runs on it. Raises InUse, HostError."""
         deadline = time.monotonic() + _ENDS_S
-        while (process := await self._taken(spawn, take_over=False)) is None:  # the one before was killed, and has not ended yet
+        while (process := await self._taken(spawn, take_over=False)) is None:  # the previous one was killed, and has not ended yet
             if time.monotonic() > deadline:
                 raise HostError("its previous lease does not end", host=self.host.name, remedy="end `sh -c … dutlab-lease` there")
             await asyncio.sleep(_LOOK_S)
         self._process = process
 
     async def give_back(self) -> bool:
-        """False: it is still there, since the host cannot be reached."""
+        """Give the lease back. Return False if it still exists, since the host cannot be reached."""
         try:
             if self._process is not None and not await _end(self._process):
-                # Its process was killed, so the file is still there. With the connection comes a lease (renew), or it is taken here.
+                # Its process was killed, so the file still exists. A new connection takes the lease again (renew), or it is taken here.
                 self._process = await self._taken(self.host.spawn, take_over=False) or self._process
                 return await _end(self._process)
         except InUse:
-            return True  # taken over by another run, and no more ours to give back
+            return True  # another run has taken it over
         except HostError:
             return False
         return True
@@ -141,7 +141,7 @@ class _Lease:
     async def _try(self, spawn: Spawn, over: str) -> tuple[Process, str, bytes]:
         starting = asyncio.ensure_future(spawn(self.host.system.shell.lease(self._words.decode(), over)))
         try:
-            process = await asyncio.shield(starting)  # cancelled itself, a start kills the process, which may have made its file by then
+            process = await asyncio.shield(starting)  # a cancelled start would kill the process, which may have made its file by then
             return process, *await self._answer(process)
         except asyncio.CancelledError:
             await to_its_end(_end_once_started(starting))
@@ -165,7 +165,7 @@ async def _end_once_started(starting: asyncio.Future[Process]) -> None:
 
 
 async def _end(process: Process) -> bool:
-    """Return whether it ended by itself, and thus removed its file."""
+    """End a lease's process. Return True if it ended with status 0, and so removed its file."""
     try:
         await process.close_stdin()
         return (await process.wait(_ENDS_S)).status == 0
@@ -175,9 +175,9 @@ async def _end(process: Process) -> bool:
 
 @asynccontextmanager
 async def leased(hosts: Mapping[str, Host], holder: Holder, *, take_over: bool = False) -> AsyncIterator[list[str]]:
-    """Holds a lease on every host. One whose holder has died is taken if it was for the same run, or if `take_over`.
+    """Hold a lease on every host. The lease of a dead holder is taken if it was for the same run, or with `take_over`.
 
-    Yields a list that holds, once the context has ended, the hosts whose leases could not be given back. Raises InUse, HostError.
+    Yields a list. After the context it has the hosts whose leases could not be given back. Raises InUse, HostError.
     """
     leases: list[_Lease] = []
     left: list[str] = []
@@ -187,7 +187,7 @@ async def leased(hosts: Mapping[str, Host], holder: Holder, *, take_over: bool =
 
     async with contextlib.AsyncExitStack() as renewing:
         await renewing.enter_async_context(ended_by(given_back))
-        for name in sorted(hosts):  # in one order, so that of two runs that start together one gets all
+        for name in sorted(hosts):  # always in the same order, so that one of two runs that start together gets all hosts
             lease = _Lease(hosts[name], holder, take_over=take_over)
             if await lease.take():
                 leases.append(lease)
@@ -196,7 +196,7 @@ async def leased(hosts: Mapping[str, Host], holder: Holder, *, take_over: bool =
 
 
 def _user() -> str:
-    """The name of who runs this process; the number of a user who has none (a container's)."""
+    """Return the name of this process's user, or the number if the user has no name (in a container)."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):

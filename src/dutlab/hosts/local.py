@@ -1,4 +1,4 @@
-"""The machine that dutlab runs on, as a host."""
+"""Host for the machine on which dutlab runs."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from dutlab.systems.plain import COLOURFUL
 from dutlab.systems.system import System
 
 THIS_MACHINE = "this-machine"
-"""Name of the machine that dutlab runs on where no testbed names it."""
+"""Name of the machine on which dutlab runs, if no testbed names it."""
 
 
 class LocalHost:
-    """Runs commands as children of this process. Implements dutlab.hosts.host.Host."""
+    """Host whose commands are children of this process. Implements dutlab.hosts.host.Host."""
 
     on_this_machine = True
 
@@ -46,7 +46,10 @@ class LocalHost:
     async def run(
         self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 30.0, check: bool = True, most_bytes: int = QUESTION_BYTES
     ) -> Done:
-        """Raises CommandFailed (status 127 when there is no such program), CommandTimedOut, CommandSaidTooMuch, HostError."""
+        """Run a command to its end.
+
+        Raises CommandFailed (status 127 when there is no such program), CommandTimedOut, CommandSaidTooMuch, HostError.
+        """
         if (absent := self._absent(argv)) is not None:
             self._note(absent)
             done = absent
@@ -59,7 +62,7 @@ class LocalHost:
         return done
 
     async def spawn(self, argv: Sequence[str], *, tied: bool = True) -> Process:
-        """Raises HostError."""
+        """Start a command and leave it running. With `tied`, the kernel kills it when this process dies. Raises HostError."""
         if (absent := self._absent(argv)) is not None:
             self._note(absent)
             raise command_failed(absent)
@@ -68,32 +71,32 @@ class LocalHost:
         return process
 
     async def put(self, data: bytes, path: str, *, mode: int = 0o600) -> None:
-        """Raises HostError: the file is then as it was before."""
+        """Write a whole file. Raises HostError; the file is then unchanged."""
         try:
             await asyncio.to_thread(_write_whole, data, Path(path), mode)
         except OSError as e:
             raise cannot_write(self._name, path, e.strerror or str(e)) from e
 
     async def get(self, path: str) -> bytes:
-        """Raises CommandFailed."""
+        """Read a whole file. Raises CommandFailed."""
         return (await self.run(["cat", "--", path], most_bytes=FETCHED_BYTES)).stdout
 
     async def close(self) -> None:
         await asyncio.gather(*(p.end() for p in list(self._left_running)))
 
-    # What a namespace does otherwise.
+    # Overridden for namespaces.
 
     def _carry(self, argv: Sequence[str]) -> list[str]:
-        """`argv` with what carries it to this host."""
+        """Return `argv` with the prefix that runs it on this host."""
         return list(argv)
 
     def _ready(self) -> None:
-        """Raises HostError when the host cannot run anything now."""
+        """Check that the host can run commands now. Raises HostError."""
 
     def _insist(self, done: Done) -> None:
-        """Raises HostError when `done` shows that not the command but the host failed."""
+        """Check that the host itself did not fail. Raises HostError when `done` shows such a failure."""
 
-    # For all children of this process. What is cached takes a third of the time to start a command.
+    # For all children of this process. Computing the cached values takes a third of the time to start a command.
 
     @cached_property
     def _environment(self) -> Mapping[str, str]:
@@ -126,7 +129,7 @@ class LocalHost:
 
 
 def _environment() -> Mapping[str, str]:
-    """No passwords, one language and no colours, since we read what programs print; and an ordinary user finds ip and nft."""
+    """Return the environment of commands: without passwords and colours, in one language, and with ip and nft in the path of any user."""
     ours = {name: value for name, value in child_environment(os.environ).items() if name not in COLOURFUL}
     return {**ours, "LC_ALL": "C", "NO_COLOR": "1", "PATH": _path()}
 

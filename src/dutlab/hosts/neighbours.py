@@ -1,4 +1,4 @@
-"""The MAC address that a frame must carry to enter the DUT."""
+"""MAC addresses of next hops, which frames need to enter the DUT."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from dutlab.hosts.host import Host
 from dutlab.spec.links import Port
 
 NextHop = Callable[[Host, str, IPv4Address | IPv6Address], Awaitable[str]]
-"""Host, its interface, address of the next hop → that one's MAC, as next_hop_mac() has it."""
+"""Function from host, interface and address of a next hop to the MAC of the next hop, like next_hop_mac()."""
 _MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}", re.IGNORECASE)
 
 
 async def next_hop_mac(host: Host, interface: str, address: IPv4Address | IPv6Address) -> str:
-    """The MAC of `address` as `host` knows it on `interface`; where it knows none yet, it is made to ask.
+    """Return the MAC of `address` that `host` knows on `interface`. If it knows none, a ping makes it resolve the address.
 
     Raises ToolFailed when there is no answer, HostError.
     """
     if mac := await _known(host, interface, address):
         return mac
-    # Whether the ping itself is answered does not matter: to send it the kernel has to ask for the MAC.
+    # The ping needs no answer: to send it the kernel has to resolve the MAC.
     await host.run(["ping", "-c", "1", "-W", "1", "-I", interface, str(address)], check=False, timeout_s=10)
     if mac := await _known(host, interface, address):
         return mac
@@ -48,7 +48,7 @@ async def _known(host: Host, interface: str, address: IPv4Address | IPv6Address)
 
 
 async def mac_of_port(host: Host, port: Port) -> str:
-    """The MAC of a Linux host's own port. Raises HostError."""
+    """Return the MAC of a port of a Linux host. Raises HostError."""
     done = await host.run(["cat", f"/sys/class/net/{port.interface}/address"], check=False)
     if done.status != 0:
         raise HostError(f"there is no port {port.interface}", host=host.name, remedy="correct the testbed file")

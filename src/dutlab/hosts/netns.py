@@ -1,4 +1,4 @@
-"""A network namespace of this machine, as a host."""
+"""Hosts that are network namespaces of this machine."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from dutlab.hosts.local import LocalHost
 NAMESPACES = Path("/run/netns")
 """Folder of iproute2's names (ip-netns(8))."""
 
-# What iproute2 says when it cannot enter: the name is gone, or left behind without its mount.
+# Messages of iproute2 when it cannot enter a namespace: the name is gone, or has no mount any more.
 _CANNOT_ENTER = (b"Cannot open network namespace", b"setting the network namespace")
 
 
 class NamespaceGone(HostError):
-    """The namespace was deleted, and with it everything that was changed in it: nothing is left to undo there."""
+    """Error for a deleted namespace. All changes in it are gone too, so nothing is left to undo there."""
 
     def __init__(self, namespace: str, *, host: str) -> None:
         super().__init__(
@@ -29,12 +29,12 @@ class NamespaceGone(HostError):
 
 
 class NetnsHost(LocalHost):
-    """Runs every command with `ip netns exec`, so /sys and /proc/net show the namespace. Files are those of the machine."""
+    """Host in a network namespace. Commands run with `ip netns exec`, so /sys and /proc/net show the namespace. Files are the machine's."""
 
     def __init__(self, name: str, namespace: str, log: CommandLog | None = None, *, nice: int = 0, group: Path | None = None) -> None:
-        """`nice` is added to the priority of its programs (nice(1)): below 0, they go before the other work of the machine.
+        """Create the host. `nice` is added to the niceness of its programs (nice(1)); below 0 they have priority over other work.
 
-        `group` is the control group that they are in (cgroups(7)).
+        `group` is their control group (cgroups(7)).
         """
         super().__init__(name, log)
         self.namespace = namespace
@@ -63,16 +63,17 @@ class NetnsHost(LocalHost):
 
 
 class NetnsMachine(NetnsHost):
-    """A network namespace with its own process namespace, so that a user's `killall` ends the processes of this host and no others.
+    """Network namespace with its own process namespace, so that a user's `killall` ends only processes of this host.
 
-    Made by `open()`. The first process of its process namespace (pid_namespaces(7)) is ours; when that ends, the kernel ends all others.
+    Create it with `open()`. The first process of its process namespace is ours. When it ends, the kernel ends all others
+    (pid_namespaces(7)).
     """
 
     _keeper_pid: int | None = None
 
     @classmethod
     async def open(cls, name: str, namespace: str, log: CommandLog | None = None) -> NetnsMachine:
-        """Raises HostError."""
+        """Create the process namespace and return the host. Raises HostError."""
         machine = cls(name, namespace)
         keeper = await machine.spawn(["sh", "-c", "echo $$; exec unshare --pid --fork --kill-child --mount-proc sh -c 'echo; exec cat'"])
         pid_text = (await keeper.readline()).strip()

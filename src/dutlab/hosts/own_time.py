@@ -1,7 +1,7 @@
-"""Time limits that count the time in which this process ran.
+"""Time limits that count only time in which this process ran.
 
-A process that was stopped (SIGSTOP, a suspended machine, a debugger) finds all its limits over when it goes on, although what it waited for
-has long answered. So a limit is counted in steps, and a step that took longer than it can take counts as one that did not.
+When a stopped process continues (after SIGSTOP, a suspended machine, a debugger), all its limits have passed, even for answers that have
+arrived. So a limit is counted in short steps, and a step counts for LONGEST_STEP_S at most.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from contextlib import asynccontextmanager
 
 STEP_S = 0.5
 LONGEST_STEP_S = 2.0
-"""More of one step is not counted: the process did not run, or its machine is so busy that a limit says nothing."""
+"""Largest time that one step counts for. In a longer step the process did not run, or its machine is too busy for the limit to be valid."""
 
 
 @asynccontextmanager
 async def own_timeout(limit_s: float | None) -> AsyncIterator[None]:
-    """Limit as asyncio.timeout(), for `limit_s` seconds in which this process ran. Raises TimeoutError."""
+    """Limit a block as asyncio.timeout(), but to `limit_s` seconds in which this process ran. Raises TimeoutError."""
     if limit_s is None:
         yield
         return
@@ -31,7 +31,7 @@ async def own_timeout(limit_s: float | None) -> AsyncIterator[None]:
 
 
 class _Steps:
-    """Counts what is left of a limit, and ends it."""
+    """Countdown of a limit, which ends the block at zero."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, limit: asyncio.Timeout, left_s: float) -> None:
         self._loop, self._limit, self._left_s, self._counted_to = loop, limit, left_s, loop.time()

@@ -1,4 +1,4 @@
-"""Check whether a port looks like the end of a test link, or like a part of a network that people use (RFC 6815)."""
+"""Check whether a port is the end of a test link, or part of a network in use (RFC 6815)."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from ipaddress import ip_address
 from dutlab.hosts.port_survey import PortSurvey
 
 QUIET_PPS = 20.0
-"""Frames a second that a box says by itself: announcements, spanning tree, router advertisements."""
+"""Frames a second that an idle box may send: announcements, spanning tree, router advertisements."""
 _SSH = 22
 _LEADS_ELSEWHERE = frozenset({"bridge", "bond", "team", "vlan", "macvlan", "ipvlan", "tun", "wireguard", "vxlan", "ppp", "dummy", "ifb"})
 
 
 def unusable(port: PortSurvey) -> Iterator[str]:
-    """Why no frame of ours could be sent there; no insisting helps."""
+    """Yield the reasons why the port cannot send our frames. The user cannot override them."""
     if "LOOPBACK" in port.flags:
         yield "is the loopback: no frame leaves the machine"
     elif port.link_type != "ether":
@@ -24,7 +24,7 @@ def unusable(port: PortSurvey) -> Iterator[str]:
 
 
 def in_use(port: PortSurvey, *, login: str) -> Iterator[str]:
-    """Why it looks like anything but a test link. `login` is SSH_CONNECTION of the caller (ssh(1)), or nothing."""
+    """Yield the signs that the port is not the end of a test link. `login` is SSH_CONNECTION of the caller (ssh(1)), or empty."""
     if port.default_route:
         yield "carries the default route, or shares a link with what does"
     for address in port.leased:

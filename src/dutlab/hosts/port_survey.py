@@ -1,4 +1,4 @@
-"""Survey of a machine's ports: their kind, their use, and the neighbours heard there. Changes nothing."""
+"""Survey of a machine's ports: their kind, their use, and their neighbours. It changes nothing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ IPAddress = IPv4Address | IPv6Address
 Interface = IPv4Interface | IPv6Interface
 LISTEN_S = 0.5
 _FOREVER = 2**32 - 1
-"""A lifetime that does not end, as iproute2 prints it."""
+"""Unlimited lifetime of an address, as iproute2 prints it."""
 _READ = r"""
 cd "/sys/class/net/$1" || exit 1
 for file in speed operstate statistics/rx_packets; do printf '%s=%s\n' "$file" "$(cat $file 2>/dev/null)"; done
@@ -28,7 +28,7 @@ for sign in wireless phy80211 bonding bridge; do [ ! -e $sign ] || printf '%s=ye
 
 @dataclass(frozen=True)
 class Socket:
-    """An established TCP connection of the machine."""
+    """Local end of an established TCP connection of the machine."""
 
     local: IPAddress
     port: int
@@ -36,52 +36,52 @@ class Socket:
 
 @dataclass(frozen=True)
 class PortSurvey:
-    """One port as it is found."""
+    """State of one port."""
 
     name: str
     link_type: str
-    """`ether`, `loopback`, `none`."""
+    """Link type: `ether`, `loopback`, `none`."""
     kind: str
-    """`physical`, or what the kernel calls a virtual one: `veth`, `bridge`, `vlan`."""
+    """`physical`, or the kernel's name of a virtual kind: `veth`, `bridge`, `vlan`."""
     flags: frozenset[str]
     mtu: int
     speed: BpsL1 | None
-    """None without a cable or a carrier."""
+    """Speed of a physical port; None without a cable or a carrier."""
     master: str | None
     lower: str | None
-    """The port that this one is a part of: a VLAN's."""
+    """Port below this one, as of a VLAN."""
     uppers: tuple[str, ...]
-    """Ports that are a part of this one."""
+    """Ports on top of this one, such as VLANs."""
     wireless: bool
     addresses: tuple[Interface, ...]
-    """Without link-local ones."""
+    """Addresses of the port, without link-local ones."""
     leased: tuple[Interface, ...]
     """Addresses with a lifetime: given by DHCP or a router."""
     default_route: bool
-    """A route that leads out of the testbed goes out of the port, or of something that shares its link."""
+    """True if a route out of the testbed uses the port, or an interface that shares its link."""
     routers: tuple[IPAddress, ...]
-    """Next hops of routes through it, link-local ones left out."""
+    """Next hops of routes through the port, without link-local ones."""
     neighbours: tuple[IPAddress, ...]
     """Neighbours that have answered there, without link-local addresses."""
     sockets: tuple[Socket, ...]
-    """Connections that end at one of its addresses."""
+    """Connections of the machine at one of the port's addresses."""
     heard_pps: float
-    """Frames that arrived a second while nothing was sent."""
+    """Frames a second that arrived while dutlab sent nothing."""
 
     @property
     def up(self) -> bool:
-        """Switched on, which says nothing of a cable."""
+        """True if the port is enabled, with or without a cable."""
         return "UP" in self.flags
 
     @property
     def cabled(self) -> bool:
-        """There is a signal from the other end; not known for a port that is down."""
+        """True if there is a carrier; not known for a port that is down."""
         return "LOWER_UP" in self.flags
 
 
 @dataclass(frozen=True)
 class Said:
-    """Output of the machine's programs: the entries of `ip -j`, sockets, files of /sys/class/net."""
+    """Output of the machine's programs: entries of `ip -j`, sockets, files of /sys/class/net."""
 
     links: Sequence[Mapping[str, Any]]
     routes: Sequence[Mapping[str, Any]]
@@ -94,7 +94,7 @@ class Said:
 
 
 async def survey(host: Host, name: str) -> PortSurvey | None:
-    """None when there is no such port. Raises HostError."""
+    """Survey a port; return None if it does not exist. Raises HostError."""
     before = await host.run(["sh", "-c", _READ, "survey", name], check=False)
     if before.status != 0:
         return None
@@ -114,7 +114,7 @@ async def survey(host: Host, name: str) -> PortSurvey | None:
 
 
 def read_port(name: str, said: Said) -> PortSurvey:
-    """Raises KeyError, ValueError, TypeError, StopIteration where the programs say something else than they should."""
+    """Build the survey of a port from the programs' output. Raises KeyError, ValueError, TypeError, StopIteration for unexpected output."""
     own = next(link for link in said.links if link.get("ifname") == name)
     kind = str(own.get("linkinfo", {}).get("info_kind", "physical"))
     all_addresses = [
@@ -149,10 +149,10 @@ def read_port(name: str, said: Said) -> PortSurvey:
 
 
 def sockets_of(text: str) -> list[Socket]:
-    """Parse `ss -Htan state established`: queues, local address:port, peer. IPv4-mapped IPv6 is IPv4."""
+    """Parse `ss -Htan state established`: queues, local address:port, peer. IPv4-mapped IPv6 addresses become IPv4."""
     sockets = []
     for words in (line.split() for line in text.splitlines()):
-        if len(words) < 4:  # noqa: PLR2004 -- receive queue, send queue, here, there
+        if len(words) < 4:  # noqa: PLR2004 -- receive queue, send queue, local end, peer
             continue
         host, _, port = words[2].rpartition(":")
         try:

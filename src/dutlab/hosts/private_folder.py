@@ -1,8 +1,8 @@
-"""Folder on a host that only the login user can enter. All files that dutlab brings to a host are in one.
+"""Private folders on hosts, which only the login user can enter. All files that dutlab copies to a host are in such a folder.
 
 Other users of a host may write to /var/tmp too. They could change a file of theirs, or rename a path, after it was checked. So each use
-makes a new folder: by one mkdir(2) with mode 0700 that fails if the name exists in any form, under an unpredictable name, and in a place
-where the system keeps others from renaming it.
+makes a new folder under an unpredictable name, by one mkdir(2) with mode 0700, which fails if the name exists in any form. The system
+prevents others from renaming folders there.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from dutlab.ending import ended_by, to_its_end
 from dutlab.errors import HostError, InputError
 from dutlab.hosts.host import Host, Process
 
-PLACE = "/var/tmp"  # noqa: S108 what this module is about
+PLACE = "/var/tmp"  # noqa: S108 private folders are made there
 _NAME = re.compile(re.escape(PLACE) + r"/dutlab-[0-9a-f]{32}")
 _REMEDY = f"see that {PLACE} can be written, and that it is root's with the sticky bit (chmod 1777 {PLACE})"
-# The sticky bit, or that only the owner can write, keeps others from renaming what is ours (POSIX, XBD 4.3). `$2/` follows a link.
+# The sticky bit, or write permission for the owner only, keeps others from renaming our folders (POSIX, XBD 4.3). `$2/` follows a link.
 _MAKE = """
 case $(ls -ldn -- "$2/") in d????????[tT]*|d????-??-*) ;; *) echo "$2: anybody may rename what others keep there" >&2; exit 1 ;; esac
 umask 077
 mkdir -m 700 -- "$1" || exit 1
 """
-# Standard input ends with whoever started it, however that ended, and with the connection. What is started is then killed by its group
-# (keeper.py, ssh_link.py), so the command that removes the folder is in a new session: setsid(1), which every Linux has.
+# Standard input ends when the starting process or the connection ends. The process group is then killed (keeper.py, ssh_link.py), so the
+# command that removes the folder is in a new session, by setsid(1), which every Linux has.
 _HOLD = """
 exec 3<&0
 own=$(command -v setsid)
@@ -39,18 +39,18 @@ _ENDS_S = 10.0
 
 
 def new_private_folder() -> str:
-    """A path for private_folder(). The caller puts it into the journal before the folder is made."""
+    """Return a path for private_folder(). The caller writes it into the journal before the folder is made."""
     return f"{PLACE}/dutlab-{secrets.token_hex(16)}"
 
 
 async def make_private_folder(host: Host, path: str) -> None:
-    """Makes the folder `path`, of new_private_folder(); whoever calls removes it. Raises HostError."""
+    """Make the folder `path`, which is from new_private_folder(). The caller removes it. Raises HostError."""
     if (why := await _not_made(host, path)) is not None:
         raise why
 
 
 async def _not_made(host: Host, path: str) -> HostError | None:
-    # A mkdir(1) over ssh that was cut might still make the folder once it has been removed.
+    # A mkdir(1) over a lost connection might still make the folder after its removal.
     done = await to_its_end(host.run(["sh", "-c", _MAKE, "dutlab", path, PLACE], check=False))
     if done.status == 0:
         return None
@@ -59,14 +59,14 @@ async def _not_made(host: Host, path: str) -> HostError | None:
 
 @asynccontextmanager
 async def private_folder(host: Host, path: str, gone: Callable[[], object] = lambda: None) -> AsyncIterator[str]:
-    """The folder `path`, of new_private_folder(), made on `host`, and removed at the end with all that is in it; then `gone` is called.
+    """Make the folder `path` (from new_private_folder()) on `host`, remove it with its content at the end, then call `gone`.
 
     Raises HostError.
     """
     ours = True
 
     async def removed() -> None:
-        with contextlib.suppress(HostError):  # a host that cannot be reached keeps it until `dutlab undo`
+        with contextlib.suppress(HostError):  # an unreachable host keeps it until `dutlab undo`
             if ours:
                 await remove_private_folder(host, path)
             gone()
@@ -81,7 +81,7 @@ async def private_folder(host: Host, path: str, gone: Callable[[], object] = lam
 
 @asynccontextmanager
 async def held_folder(host: Host) -> AsyncIterator[str]:
-    """A private folder for what has no journal: a process on the host removes it, also after this process was killed.
+    """Make a private folder for commands without a journal. A process on the host removes it, also after this process was killed.
 
     In a network namespace of this machine that process ends with the others of its namespace. Raises HostError.
     """
@@ -101,7 +101,7 @@ async def _let_go(process: Process) -> None:
 
 
 async def remove_private_folder(host: Host, path: str) -> None:
-    """Also of a run that was cut. Raises InputError for a path that new_private_folder() never gave, HostError."""
+    """Remove a private folder, also one of an interrupted run. Raises InputError for a path of any other folder, HostError."""
     if not _NAME.fullmatch(path):
         raise InputError(
             f"{path}: not a folder of dutlab's; nothing is removed", remedy="the journal was changed; remove what it names by hand"

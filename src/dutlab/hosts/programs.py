@@ -1,4 +1,4 @@
-"""Programs that hosts must have, and the look for all of them before anything is measured."""
+"""Programs that hosts must have, and the check for them before anything is measured."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class Program:
-    """A program by name, with its Debian package. Any of `others` does as well."""
+    """A program by name, with its Debian package. Any of `others` can replace it."""
 
     name: str
     package: str
@@ -22,7 +22,7 @@ class Program:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The program itself first."""
+        """All names, that of the program itself first."""
         return (self.name, *self.others)
 
 
@@ -52,7 +52,7 @@ WIREGUARD_GO = Program("wireguard-go", "wireguard-go")
 
 
 async def missing_on(host: Host, programs: Iterable[Program]) -> list[ToolMissing]:
-    """Those of `programs` that the host has not, in one round trip. Raises HostError."""
+    """Return those of `programs` that the host lacks, in one round trip. Raises HostError."""
     wanted = list(dict.fromkeys(programs))
     if not wanted:
         return []
@@ -61,7 +61,7 @@ async def missing_on(host: Host, programs: Iterable[Program]) -> list[ToolMissin
 
 
 def insist(missing: Sequence[ToolMissing]) -> None:
-    """Raises ToolMissing for one, ToolsMissing for several, each host and program once."""
+    """Raise ToolMissing for one missing program, ToolsMissing for several; each host and program once. Do nothing for none."""
     once = dict[tuple[str, str], ToolMissing]()
     for absent in missing:
         once.setdefault((absent.host, absent.tool), absent)
@@ -79,7 +79,7 @@ def _missing(host: Host, program: Program) -> ToolMissing:
 async def all_there(looks: Iterable[Awaitable[_T]], missing: Sequence[ToolMissing] = ()) -> list[_T]:
     """Return the result of each look.
 
-    Raises ToolMissing for one that found nothing, ToolsMissing for several; `missing` are those that are known before.
+    Raises ToolMissing for one missing program, ToolsMissing for several. `missing` has programs already known to be missing.
     """
     results, missing = list[_T](), list(missing)
     for look in looks:
@@ -94,12 +94,12 @@ async def all_there(looks: Iterable[Awaitable[_T]], missing: Sequence[ToolMissin
 
 
 def versions_of(by_host: Mapping[str, str]) -> str:
-    """One version, or each host's where they differ."""
+    """Return the version of all hosts, or the version of each host if they differ."""
     if len(set(by_host.values())) == 1:
         return next(iter(by_host.values()))
     return ", ".join(f"{host} {version}" for host, version in by_host.items())
 
 
 def how_to_install(host: Host, package: str) -> str:
-    """Return what a person does to install it there."""
+    """Return the instruction to install a package on the host."""
     return f"install it ({host.system.install.format(package)})"

@@ -1,7 +1,7 @@
-"""A ProxyCommand of ssh_config(5) as a child of ours, joined to the connection by a pair of sockets.
+"""ProxyCommand of ssh_config(5) as a child of this process, joined to the connection by a pair of sockets.
 
-asyncssh would start it by asyncio, whose transport and watcher both wait for a child that ends by itself, as one does when its host
-reboots. Whoever comes second warns of an "Unknown child process". Ours has one who waits (docs/decisions/02-asyncssh.md).
+asyncssh would start it by asyncio. There, two objects (transport and watcher) wait for a child that ends before it is stopped, as when its
+host reboots. The second one warns of an "Unknown child process". Here only one object waits (docs/decisions/02-asyncssh.md).
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from dutlab.hosts.passwords import child_environment
 
 
 class ProxyCommand:
-    """Runs from open() until end(), or until it ends by itself."""
+    """A running ProxyCommand, from open() until end() or its own end."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self._process, self._pidfd, self._is_over = process, -1, False
-        with contextlib.suppress(OSError):  # Linux before 5.3, and some containers: end() waits then
+        with contextlib.suppress(OSError):  # on Linux before 5.3 and in some containers; then end() waits
             self._pidfd = os.pidfd_open(process.pid)
             asyncio.get_running_loop().add_reader(self._pidfd, self._over)
 
     @classmethod
     def open(cls, command: Sequence[str]) -> tuple[ProxyCommand, socket.socket]:
-        """The command, and the socket to what it reaches, which is the caller's to close. Raises OSError."""
+        """Start the command; return it, and the socket to the host behind it, which the caller closes. Raises OSError."""
         ours, its = socket.socketpair()
         try:
             with its:
@@ -44,7 +44,7 @@ class ProxyCommand:
         return cls(process), ours
 
     def end(self) -> None:
-        """Kills what still runs of it, and waits for it; may be called again."""
+        """Kill the command if it still runs, and wait for its end. Further calls do nothing."""
         if self._process.returncode is None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)

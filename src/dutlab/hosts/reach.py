@@ -1,4 +1,4 @@
-"""From what a testbed file says of a host to the host itself."""
+"""Create host objects from a testbed file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def hosts_of(testbed: Testbed, log: CommandLog | None = None) -> dict[str, Host]:
-    """Role → host of a testbed of machines, but for a DUT into which there is no way; connects to none of them yet."""
+    """Return role → host for a testbed of machines, without a DUT that has no way in. Connections are not opened yet."""
     return {
         name: NetnsHost(name, spec.netns, log) if spec.netns else host_at(name, spec.ssh, log, system=system_of(spec.family))
         for name, spec in testbed.hosts.items()
@@ -26,7 +26,7 @@ def hosts_of(testbed: Testbed, log: CommandLog | None = None) -> dict[str, Host]
 
 
 def host_at(name: str, ssh: str | None, log: CommandLog | None = None, *, system: System = LINUX) -> Host:
-    """The host that ssh reaches as `[user@]host[:port]`, not yet connected to; None is this machine."""
+    """Return the host at `ssh` (`[user@]host[:port]`), not yet connected; this machine for None."""
     if ssh is None:
         return LocalHost(name, log, system=system)
     from dutlab.hosts.ssh import SshHost  # noqa: PLC0415 -- loads asyncssh, which no local host needs

@@ -1,4 +1,4 @@
-"""Reboot a host and wait until it is back, for settings that a kernel takes only at boot."""
+"""Reboot a host and wait until it is back, for settings that a kernel reads only at boot."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from dutlab.hosts.own_time import own_timeout
 
 _ANSWERS_S, _LOOK_S = 15.0, 0.5
 _WHICH_BOOT = ("sh", "-c", "cat /proc/sys/kernel/random/boot_id 2>/dev/null || sysctl -n kern.boottime")
-"""random(4); sysctl(2) of the BSDs."""
+"""Command that prints the identity of the current boot (random(4); sysctl(2) of the BSDs)."""
 _REBOOT = ("sh", "-c", "reboot || reboot -f")
-"""Reboot command; where `reboot` cannot ask the first process, `-f` makes it ask the kernel."""
+"""Reboot command. If `reboot` cannot ask the first process, `-f` makes it ask the kernel."""
 
 
 class NotBack(HostError):
-    """A host was rebooted and did not come back."""
+    """Error for a host that did not come back after a reboot."""
 
 
 async def insist_on_rebootable(host: Host) -> str:
-    """Return the identity of its boot. Raises HostError where a reboot would end this machine, or where its end could not be seen."""
+    """Return the identity of the host's current boot. Raises HostError if a reboot would end this machine, or could not be observed."""
     if not isinstance(host, OverConnection):
         raise HostError("cannot be rebooted: it is this machine, or a namespace of it", host=host.name, remedy="name a host over ssh")
     boot = (await host.run(_WHICH_BOOT, timeout_s=_ANSWERS_S)).text.strip()
@@ -33,7 +33,7 @@ async def insist_on_rebootable(host: Host) -> str:
 
 
 async def reboot(host: Host, within_s: float) -> None:
-    """Reboot, and return once it answers from another boot. Raises NotBack after `within_s`, HostError when the command fails."""
+    """Reboot a host, and return once it answers from a new boot. Raises NotBack after `within_s`, HostError when the command fails."""
     before = await insist_on_rebootable(host)
     why = "it is still in the same boot"
     with contextlib.suppress(HostError):  # the connection ends with it

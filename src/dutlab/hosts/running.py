@@ -1,4 +1,4 @@
-"""A command that is running, whatever carries it: its output collected, waited for, ended with its whole group."""
+"""Running commands on any kind of host: collect the output, wait for the end, end the whole process group."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ EndNote = Callable[["Running", Done], None]
 
 
 class Carrier(Protocol):
-    """Our end of a command: its three streams, its fate, and a way to signal all of its group."""
+    """Connection to a running command: its three streams, its status, and signals to its process group."""
 
     @property
     def stdout(self) -> asyncio.StreamReader: ...
@@ -33,29 +33,29 @@ class Carrier(Protocol):
     def stderr(self) -> asyncio.StreamReader: ...
     @property
     def status(self) -> int | None:
-        """None while it runs; negative is the signal that ended it."""
+        """Exit status; None while it runs, negative for the signal that ended it."""
 
     @property
     def lost(self) -> str:
-        """Why it is not known how the command ended; empty when it is."""
+        """Reason why the end of the command is not known; empty when it is known."""
 
     async def write(self, data: bytes) -> None:
-        """Raises OSError or RuntimeError when the command no longer reads."""
+        """Write to its standard input. Raises OSError or RuntimeError when the command no longer reads."""
 
     async def close_stdin(self) -> None: ...
     async def exited(self) -> None:
-        """Until `status` or `lost` says something."""
+        """Wait until `status` or `lost` is known."""
 
     def signal(self, number: signal.Signals) -> None:
-        """To the whole group; harmless when it is gone."""
+        """Send a signal to the whole group. Do nothing when it is gone."""
 
     def release(self) -> None:
-        """The group has ended: gives back all that was held for it, also if others still hold the streams."""
+        """Free all resources of an ended group, also if other processes still hold the streams."""
 
 
 @dataclass(frozen=True)
 class Began:
-    """The moment before a command was started, so that what it took is never less than what it did."""
+    """Time just before the start of a command, so that the measured duration is never too short."""
 
     wall_s: float
     """Seconds since the epoch."""
@@ -68,7 +68,7 @@ class Began:
 
 
 class Running:
-    """Implements dutlab.hosts.host.Process over any carrier."""
+    """A running command over any carrier. Implements dutlab.hosts.host.Process."""
 
     def __init__(self, carrier: Carrier, *, host: str, argv: Sequence[str], began: Began, on_end: EndNote) -> None:
         self._carrier, self._host, self._argv, self._on_end = carrier, host, tuple(argv), on_end
@@ -88,7 +88,7 @@ class Running:
         return self._host
 
     async def write(self, data: bytes) -> None:
-        """Raises HostError when the process is gone."""
+        """Write to its standard input. Raises HostError when the process is gone."""
         try:
             await self._carrier.write(data)
         except (OSError, RuntimeError) as e:
@@ -98,7 +98,7 @@ class Running:
         await self._carrier.close_stdin()
 
     async def readline(self) -> bytes:
-        """Raises HostError on a line longer than LINE_BYTES."""
+        """Return the next line of standard output. Raises HostError for a line longer than LINE_BYTES."""
         try:
             async with self._reading:
                 return await self._carrier.stdout.readline()
@@ -111,7 +111,7 @@ class Running:
             return await self._carrier.stdout.read(_CHUNK_BYTES)
 
     async def wait(self, timeout_s: float) -> Done:
-        """Raises CommandTimedOut after ending the group, HostError when the way to the host was lost meanwhile."""
+        """Wait until it ends. Raises CommandTimedOut after ending the group, HostError if the connection to the host was lost."""
         rest = asyncio.ensure_future(self._rest())
         try:
             async with own_timeout(timeout_s):
@@ -132,9 +132,9 @@ class Running:
         return done
 
     async def communicate(self, stdin: bytes, timeout_s: float, most_bytes: int) -> Done:
-        """wait() while `stdin` is fed; a command that does not want all of its input is not an error.
+        """Write `stdin` and wait for the end. A command may leave input unread.
 
-        Raises as wait(), and CommandSaidTooMuch where it printed more than `most_bytes`.
+        Raises as wait(), and CommandSaidTooMuch if it printed more than `most_bytes`.
         """
         self._out.most_bytes = most_bytes
         feed = asyncio.ensure_future(self._feed(stdin))
@@ -170,7 +170,7 @@ class Running:
         await self.close_stdin()
 
     async def _finish(self, rest: asyncio.Future[None]) -> Done:
-        """Kills what is left of the group, then collects; children of a leader that has ended may not live on."""
+        """Kill the rest of the group, collect the output, and return the result. Children must not outlive their leader."""
         async with self._ending:
             if self._done is not None:
                 rest.cancel()
@@ -193,9 +193,9 @@ class Running:
         return self._done
 
     async def _collect(self, rest: asyncio.Future[None]) -> None:
-        """Collect until both streams end. Only a child that left the group can still hold them: its later output is dropped."""
+        """Collect output until both streams end. Only a child that left the group can still hold them; its later output is dropped."""
         collected = -1
-        while collected != (collected := len(self._out.kept) + len(self._err.kept)):  # a slow line may still carry what was printed in time
+        while collected != (collected := len(self._out.kept) + len(self._err.kept)):  # a slow connection may still deliver earlier output
             _, pending = await asyncio.wait([rest, self._stderr], timeout=_PIPES_CLOSE_S)
             if not pending:
                 return
@@ -204,27 +204,27 @@ class Running:
 
 
 class KeptOutput:
-    """Output of a command, up to a bound; the rest is counted."""
+    """Output of a command, up to a limit. Bytes beyond it are only counted."""
 
     def __init__(self, most_bytes: int) -> None:
         self.most_bytes = most_bytes
         self.kept, self.dropped_bytes = bytearray(), 0
 
     def take(self, chunk: bytes) -> None:
-        """Keeps as much of it as there is room for."""
+        """Keep as much of a chunk as the limit allows."""
         room = max(0, self.most_bytes - len(self.kept))
         self.kept += chunk[:room]
         self.dropped_bytes += max(0, len(chunk) - room)
 
 
 async def _drain(stream: asyncio.StreamReader, into: KeptOutput) -> None:
-    """Whatever comes is taken at once, so that it is there even if the end never comes."""
+    """Read a stream to its end. Each chunk is kept at once, so it is available even if the end never comes."""
     while chunk := await stream.read(_CHUNK_BYTES):
         into.take(chunk)
 
 
 async def together(doings: Iterable[Coroutine[Any, Any, _T]]) -> list[_T]:
-    """Return the result of each, in their order. When one fails, or all are cancelled, the others are cancelled and waited for."""
+    """Run all at once and return their results in order. If one fails, or on cancellation, cancel the others and wait for them."""
     tasks = [asyncio.create_task(doing) for doing in doings]
     try:
         return await asyncio.gather(*tasks)

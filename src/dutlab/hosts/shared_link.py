@@ -1,6 +1,6 @@
-"""Interfaces that share a link with a port, and whether that link is part of a network in use (RFC 6815).
+"""Find the interfaces that share a link with a port, and check whether that link is part of a network in use (RFC 6815).
 
-The engine holds the same rule for its own ports (engine/port/src/iface.rs); this is for the other programs that send.
+The engine has the same rule for its own ports (engine/port/src/iface.rs). This module is for the other programs that send.
 """
 
 from __future__ import annotations
@@ -18,23 +18,26 @@ Entry = Mapping[str, Any]
 """Entry of `ip -j` about an interface or a route."""
 Network = IPv4Network | IPv6Network
 _BEHIND_A_CABLE = frozenset({"veth", "netkit", "dsa"})
-"""Kinds that name the other end of a cable, or the CPU's port of a switch chip, as what they are on."""
+"""Kinds of interfaces whose `link` is the other end of a cable, or the CPU's port of a switch chip."""
 _SHORTEST = {4: 8, 6: 7}
-"""A testbed has no network with a shorter prefix: 10.0.0.0/8 and fc00::/7 are the shortest that are not routed on the Internet."""
+"""Shortest prefix of a testbed's network, by version of IP: 10.0.0.0/8 and fc00::/7 are the largest networks not routed on the Internet."""
 
 
 def sharers(name: str, links: Sequence[Entry]) -> list[str]:
-    """`name` first, then its masters, members, uppers and lowers, and theirs. `links` is from `ip -d -j address show`."""
+    """Return all interfaces that share a link with `name`: itself first, then its masters, members, uppers and lowers, and theirs.
+
+    `links` is from `ip -d -j address show`.
+    """
     touches = {str(link["ifname"]): _touched(link) for link in links if "ifname" in link}
     names = [name]
-    for at in names:  # grows meanwhile
+    for at in names:  # grows during the loop
         near = [*touches.get(at, ()), *(other for other, of in touches.items() if at in of)]
         names += [other for other in dict.fromkeys(near) if other not in names]
     return names
 
 
 def _touched(link: Entry) -> set[str]:
-    """Return the links that it belongs to and those that it is on. The members of a VRF are routed between, not bridged."""
+    """Return the master and the lower interface of a link. A VRF does not count as a master: it routes between its members."""
     info = link.get("linkinfo", {})
     master = link.get("master") if info.get("info_slave_kind") != "vrf" else None
     lower = link.get("link") if "link_netnsid" not in link and info.get("info_kind") not in _BEHIND_A_CABLE else None
@@ -42,9 +45,10 @@ def _touched(link: Entry) -> set[str]:
 
 
 def leads_out(name: str, links: Sequence[Entry], routes: Sequence[Entry]) -> tuple[str, str] | None:
-    """The interface and the route, if one leads out of the link of `name` to more than a testbed: a default route, or a part of one.
+    """Return interface and destination of a route from the link of `name` out of the testbed; None if there is none.
 
-    `routes` is from `ip -j route show table all` and the same of IPv6. Raises ValueError for a route that cannot be read.
+    It is a default route, or one to a large part of the Internet. `routes` is from `ip -j route show table all`, also for IPv6.
+    Raises ValueError for a route that cannot be read.
     """
     shared = sharers(name, links)
     for route in routes:
@@ -67,7 +71,7 @@ def _is_wide(to: str) -> bool:
 
 
 def why_in_use(name: str, links: Sequence[Entry], routes: Sequence[Entry], allow: Sequence[Network]) -> str | None:
-    """Why nothing may be sent out of `name`; None when it may. Raises ValueError, as leads_out()."""
+    """Return the reason why `name` must not send; None when it may. Raises ValueError, as leads_out()."""
     if out := leads_out(name, links, routes):
         owner, to = out
         return f"{_named(owner, name)} carries {'the default route' if to == 'default' else f'a route to {to}'}"
@@ -85,7 +89,7 @@ def _named(owner: str, name: str) -> str:
 
 
 async def read_links(host: Host) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """The host's interfaces with their addresses, and its routes of both families in every table; empty without `ip`. Raises HostError."""
+    """Return the host's interfaces with their addresses, and all routes of IPv4 and IPv6; empty without `ip`. Raises HostError."""
     links, *routes = await asyncio.gather(
         entries(host, ["-d", "address", "show"]),
         entries(host, ["route", "show", "table", "all"]),
@@ -95,7 +99,10 @@ async def read_links(host: Host) -> tuple[list[dict[str, Any]], list[dict[str, A
 
 
 async def insist_off_networks_in_use(host: Host, name: str, allow: Sequence[Network]) -> None:
-    """Raises PortRefused for a port of a Linux host that is part of a network in use, HostError. Nothing is known of other systems."""
+    """Refuse a port of a Linux host that is part of a network in use. Ports of other systems are not checked.
+
+    Raises PortRefused, HostError.
+    """
     links, routes = await read_links(host)
     try:
         why = why_in_use(name, links, routes, allow)

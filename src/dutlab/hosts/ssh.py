@@ -1,6 +1,6 @@
-"""A machine reached over ssh, as a host: nothing is installed on it, the shell of its system is all it needs.
+"""Host over ssh. It needs only the shell of its system; dutlab installs nothing on it.
 
-One connection a host, opened at the first command and again after it was lost; many commands at once, each in a channel.
+A host has one connection, which is opened at the first command and again after a loss. Many commands can run at once, each in a channel.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PUT_S = 600.0
 
 
 class SshHost:
-    """Implements dutlab.hosts.host.Host."""
+    """Host over ssh. Implements dutlab.hosts.host.Host."""
 
     def __init__(self, login: Login, log: CommandLog | None = None, *, system: System = LINUX) -> None:
         self.login, self._log, self.system = login, log, system
@@ -43,13 +43,16 @@ class SshHost:
 
     @property
     def is_lost(self) -> bool:
-        """True if the last connection was lost and none was made since."""
+        """True if the last connection was lost and no new one was opened."""
         return self._link is not None and not self._link.alive
 
     async def run(
         self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 30.0, check: bool = True, most_bytes: int = QUESTION_BYTES
     ) -> Done:
-        """Raises CommandFailed (status 127 when there is no such program), CommandTimedOut, CommandSaidTooMuch, HostError."""
+        """Run a command to its end.
+
+        Raises CommandFailed (status 127 when there is no such program), CommandTimedOut, CommandSaidTooMuch, HostError.
+        """
         process = await self._start(argv)
         if isinstance(process, Done):
             self._note(process)
@@ -61,11 +64,11 @@ class SshHost:
         return done
 
     async def spawn(self, argv: Sequence[str]) -> Process:
-        """Raises HostError."""
+        """Start a command and leave it running. Raises HostError."""
         return self._left_behind(await self._start(argv))
 
     def _left_behind(self, process: Running | Done) -> Process:
-        """Raises CommandFailed."""
+        """Return a started process, and end it in close(). Raises CommandFailed for a missing program."""
         if isinstance(process, Done):
             self._note(process)
             raise command_failed(process)
@@ -73,7 +76,7 @@ class SshHost:
         return process
 
     async def put(self, data: bytes, path: str, *, mode: int = 0o600) -> None:
-        """Raises HostError: the file is then as it was before."""
+        """Write a whole file. Raises HostError; the file is then unchanged."""
         argv = self.system.shell.put(path, secrets.token_hex(8), mode, len(data))
         done = await self.run(argv, stdin=data, timeout_s=PUT_S, check=False)
         if done.status != 0:
@@ -81,7 +84,7 @@ class SshHost:
             raise cannot_write(self.name, path, lines[0].rpartition(": ")[2] if lines else f"`{argv[0]}` ended with {done.status}")
 
     async def get(self, path: str) -> bytes:
-        """Raises CommandFailed."""
+        """Read a whole file. Raises CommandFailed."""
         return (await self.run(self.system.shell.get(path), most_bytes=FETCHED_BYTES)).stdout
 
     async def close(self) -> None:
@@ -91,7 +94,7 @@ class SshHost:
             await link.close()
 
     async def _connected(self) -> SshLink:
-        """Return the connection, opened again when it was lost. Raises HostError."""
+        """Return the connection; open it first, or again after a loss. Raises HostError."""
         async with self._connecting:
             if self._link is None or not self._link.alive:
                 lost, self._link = self._link, None
@@ -104,7 +107,7 @@ class SshHost:
             return self._link
 
     async def _renew(self, link: SshLink) -> None:
-        """Restore on this connection what the last one had, before anything else runs over it. Raises InUse, HostError."""
+        """Run all renewals on a new connection, before any other command. Raises InUse, HostError."""
 
         async def spawn(argv: Sequence[str]) -> Process:
             return self._left_behind(await self._start_over(link, argv))
@@ -117,7 +120,7 @@ class SshHost:
             raise
 
     async def _start(self, argv: Sequence[str]) -> Running | Done:
-        """A command that runs, or how it ended since there is no such program."""
+        """Start a command; return the process, or a Done for a missing program."""
         return await self._start_over(await self._connected(), argv)
 
     async def _start_over(self, link: SshLink, argv: Sequence[str]) -> Running | Done:

@@ -1,4 +1,4 @@
-"""A command carried by one channel of an ssh connection."""
+"""Commands over ssh, each in a channel of the connection."""
 
 from __future__ import annotations
 
@@ -19,16 +19,19 @@ NOTHING = "nothing"
 Signaller = Callable[[signal.Signals, int], None]
 _STDERR = 1  # RFC 4254 section 5.2, SSH_EXTENDED_DATA_STDERR
 WORD_S = 10.0
-"""Longest time for the script's status after sshd's, counted from the last byte."""
+"""Longest wait for the script's status after that of sshd, counted from the last byte."""
 KILL_S = 10.0
-"""After SIGKILL, how long a group may take to be gone. Longer means the host, or a system call on it, hangs."""
+"""Longest wait for the end of a group after SIGKILL. If it takes longer, the host or a system call on it hangs."""
 
 
 class ChannelCarrier(asyncssh.SSHClientSession[bytes]):
-    """Implements dutlab.hosts.running.Carrier. Signals go another way, `signaller`: sshd delivers none to a process group."""
+    """A command in an ssh channel. Implements dutlab.hosts.running.Carrier.
+
+    Signals use `signaller`, since sshd does not deliver signals to a process group.
+    """
 
     def __init__(self, signaller: Signaller, mark: bytes) -> None:
-        """`mark` is that of the command line (ssh_command)."""
+        """Create the carrier. `mark` is the mark of the command line (ssh_command)."""
         self._signaller = signaller
         self.began = Began.now()
         self.stdout = asyncio.StreamReader(limit=LINE_BYTES)
@@ -36,7 +39,7 @@ class ChannelCarrier(asyncssh.SSHClientSession[bytes]):
         self.status: int | None = None
         self.lost = ""
         self.group = 0
-        """Number of the remote process group; 0 until `begun`."""
+        """Number of the remote process group; 0 until `begun()` returns, and for a missing program."""
         self._channel: asyncssh.SSHClientChannel[bytes] | None = None
         self._out_head, self._err_head, self._err_tail = Head(mark), Head(mark), Tail(mark, self._told_status)
         self._begun, self._ended, self._writable = asyncio.Event(), asyncio.Event(), asyncio.Event()
@@ -45,12 +48,12 @@ class ChannelCarrier(asyncssh.SSHClientSession[bytes]):
         self._sshd_status: int | None = None
         self._killed, self._quiet_since = False, 0.0
 
-    # What asyncssh calls.
+    # Called by asyncssh.
 
     def connection_made(self, chan: asyncssh.SSHClientChannel[bytes]) -> None:
         self._channel = chan
         for stream in (self.stdout, self.stderr):
-            stream.set_transport(cast("asyncio.Transport", chan))  # it pauses and resumes reading, which is all that is used
+            stream.set_transport(cast("asyncio.Transport", chan))  # the stream only pauses and resumes reading
 
     def data_received(self, data: bytes, datatype: asyncssh.DataType) -> None:
         self._quiet_since = time.monotonic()
@@ -65,8 +68,8 @@ class ChannelCarrier(asyncssh.SSHClientSession[bytes]):
 
     def eof_received(self) -> bool:
         self._end_streams()
-        self._begun.set()  # or it never will
-        return True  # keeps our direction open: a command may close its output and go on reading
+        self._begun.set()  # without a mark by now, the command has not begun and never will
+        return True  # keeps our direction open: a command may close its output and still read its input
 
     def exit_status_received(self, status: int) -> None:
         self._told_by_sshd(status)
@@ -91,27 +94,27 @@ class ChannelCarrier(asyncssh.SSHClientSession[bytes]):
         self._ended.set()
         self._writable.set()
 
-    # What dutlab calls.
+    # Called by dutlab.
 
     async def begun(self) -> None:
-        """Until the command runs, or never will."""
+        """Wait until the command runs, or cannot run any more."""
         await self._begun.wait()
 
     @property
     def never_began(self) -> str:
-        """Why not, empty when it did, or when there is no such program: then `group` is 0."""
+        """Reason why the command did not begin; empty when it began, or for a missing program (then `group` is 0)."""
         if self._out_head.line is not None:
             return ""
         output = (self._out_head.noise + self._err_head.noise).decode("utf-8", "replace").strip()
         return self.lost or f"the login shell did not run the command; it said: {reason_in(output) or NOTHING}"
 
     def say(self, data: bytes) -> None:
-        """Write a few bytes without waiting; drop them when the command has ended."""
+        """Write a few bytes without waiting. Drop them when the command has ended."""
         if self._channel is not None and not self._ended.is_set():
             self._channel.write(data)
 
     async def write(self, data: bytes) -> None:
-        """Raises OSError when the command is gone."""
+        """Write to its standard input. Raises OSError when the command is gone."""
         if self._channel is None or self._ended.is_set():
             raise BrokenPipeError
         self._channel.write(data)
@@ -128,7 +131,7 @@ class ChannelCarrier(asyncssh.SSHClientSession[bytes]):
 
     def signal(self, number: signal.Signals) -> None:
         if self.status is not None or self.lost:
-            return  # its script has killed the rest of the group, and the number may be another's by now
+            return  # its script has killed the rest of the group, and another process may have the number by now
         self._signaller(number, self.group)
         if number is signal.SIGKILL and self._giving_up is None:
             self._killed = True
@@ -146,7 +149,10 @@ class ChannelCarrier(asyncssh.SSHClientSession[bytes]):
         self._ended.set()
 
     def _told_by_sshd(self, status: int) -> None:
-        """The script's word counts, since the script ends itself with a signal; but what sshd says may overtake it on the way."""
+        """Take sshd's status, and wait for the script's, which may arrive later.
+
+        The script's status counts, since the script ends itself with a signal.
+        """
         self._sshd_status = status
         if self._killed:
             self._told_status(status)
@@ -174,6 +180,6 @@ class ChannelCarrier(asyncssh.SSHClientSession[bytes]):
 
 
 def _number_of(name: str) -> int:
-    """`KILL` → 9, by the names of RFC 4254 section 6.10; 1 for a name that this machine does not know."""
+    """Return the number of a signal by its name in RFC 4254 section 6.10: `KILL` → 9; 1 for a name unknown on this machine."""
     number = getattr(signal, f"SIG{name}", None)
     return int(number) if number is not None else 1

@@ -24,10 +24,10 @@ from dutlab.hosts.ssh_login import Login, connect
 from dutlab.systems.system import Shell
 
 START_S = 30.0
-"""Time limit until a command's shell runs on the host, including the wait for a free session."""
+"""Time limit for the start of a command's shell on the host, including the wait for a free session."""
 CLOSE_S = 5.0
 LOGINS_AT_ONCE = 16
-"""This process computes their cryptography, so a hundred logins at once would all time out."""
+"""Most logins at the same time. This process computes their cryptography, so a hundred would all time out."""
 _WORD = {signal.SIGTERM: "T", signal.SIGKILL: "K"}
 
 # rc.initial of pfSense 2.4.5 runs `/bin/sh -c $1` without quotes: sh then runs only the first word, `exec`, which does nothing.
@@ -38,7 +38,7 @@ _SPLITS = (
 
 
 class SshLink:
-    """An open connection. Create it with `open()`."""
+    """Open connection to a host. Create it with `open()`."""
 
     def __init__(self, login: Login, shell: Shell, connection: asyncssh.SSHClientConnection) -> None:
         self._login, self._shell, self._connection = login, shell, connection
@@ -77,7 +77,7 @@ class SshLink:
         return carrier
 
     def forget(self, carrier: ChannelCarrier) -> None:
-        """Forget an ended command: its session is free, and the host may reuse its process group number."""
+        """Forget an ended command. Its session is free, and the host may reuse its process group number."""
         if carrier in self._running:
             self._running.discard(carrier)
             self._tell("-", carrier.group)
@@ -142,9 +142,9 @@ class SshLink:
                 return
 
     async def _sweep(self, before: SshLink) -> None:
-        """End the commands of `before`: a server that has not noticed the loss still runs its keeper and all of its commands.
+        """End the commands of `before`. A server that has not noticed the loss still runs its keeper and all of its commands.
 
-        The groups are killed only if that keeper still runs. Then the host has not rebooted, so the group numbers are still valid.
+        The groups are killed only if that keeper still runs. In that case the host has not rebooted, so the group numbers are valid.
         """
         keeper, groups = before._keeper, [c.group for c in before._running if c.group]
         if keeper is None:

@@ -1,6 +1,6 @@
-"""Opening an ssh connection: whose configuration and keys count, and what each refusal means.
+"""Login over ssh: the configuration and keys that count, and the meaning of each refusal.
 
-Host keys are always checked. Where passwords come from, says passwords.py.
+Host keys are always checked. passwords.py describes the sources of passwords.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ CONNECT_S = 15.0
 LOGIN_S = 20.0
 KEEPALIVE_S = 5
 KEEPALIVE_MISSES = 3
-"""A host that answers nothing for KEEPALIVE_S × KEEPALIVE_MISSES seconds is gone: sshd answers keep-alives also when it is busy."""
+"""Keep-alives without an answer after which the connection counts as lost. sshd answers them also when the host is busy."""
 _TARGET = re.compile(r"(?:(?P<user>[^@]+)@)?(?P<host>\[[^\]]+\]|[^:]+)(?::(?P<port>\d+))?")
 _CONFIGS = (Path("~/.ssh/config"), Path("/etc/ssh/ssh_config"))
 _KNOWN_HOSTS = (Path("~/.ssh/known_hosts"), Path("~/.ssh/known_hosts2"), Path("/etc/ssh/ssh_known_hosts"))
@@ -31,21 +31,21 @@ _KNOWN_HOSTS = (Path("~/.ssh/known_hosts"), Path("~/.ssh/known_hosts2"), Path("/
 
 @dataclass(frozen=True)
 class Login:
-    """Address and user of a login. `target` is `[user@]host[:port]`, host a name of the configuration or of the network."""
+    """Address and user of a login. `target` is `[user@]host[:port]`, where host is a name in ssh_config or in the network."""
 
     name: str
     target: str
     config: tuple[Path, ...] | None = None
-    """ssh_config files, the first that says something counts; None for the user's and the system's."""
+    """Files of ssh_config; for each option the first value counts. None means the user's and the system's files."""
     environment: Mapping[str, str] = field(default_factory=own_variables, repr=False)
 
 
 class _Client(asyncssh.SSHClient):
-    """Never trusts a key that is in no known_hosts, but remembers it to be named."""
+    """Client that rejects every key missing from known_hosts, and keeps it for the error message."""
 
     offered: asyncssh.SSHKey | None = None
     proxy: ProxyCommand | None = None
-    """Command that carries the connection, if there is one."""
+    """ProxyCommand of the connection, if there is one."""
 
     def connection_lost(self, exc: Exception | None) -> None:
         del exc
@@ -59,7 +59,7 @@ class _Client(asyncssh.SSHClient):
 
 
 async def connect(login: Login) -> asyncssh.SSHClientConnection:
-    """Raises HostError that says what was refused and what to do."""
+    """Log in. Raises HostError with the reason of a refusal and a remedy."""
     client = _Client()
     options: asyncssh.SSHClientConnectionOptions | None = None
     password, no_keyring = await asyncio.to_thread(password_of, login.name, login.environment)
@@ -71,7 +71,7 @@ async def connect(login: Login) -> asyncssh.SSHClientConnection:
 
 
 async def _connected(login: Login, options: asyncssh.SSHClientConnectionOptions, client: _Client) -> asyncssh.SSHClientConnection:
-    """Over the ProxyCommand of the configuration, if there is one. Raises as asyncssh."""
+    """Connect, over the ProxyCommand of the configuration if there is one. Raises as asyncssh."""
     sock = None
     if options.proxy_command and not options.tunnel:
         client.proxy, sock = ProxyCommand.open([*options.proxy_command])
@@ -80,7 +80,7 @@ async def _connected(login: Login, options: asyncssh.SSHClientConnectionOptions,
             return await asyncssh.connect(
                 options.orig_host,
                 options=options,
-                config=_configs(login),  # again: by it the host of a ProxyJump is found
+                config=_configs(login),  # repeated, since the host of a ProxyJump is looked up in it
                 known_hosts=_known_hosts(options),
                 client_factory=lambda: client,
                 **({} if sock is None else {"sock": sock}),
@@ -113,7 +113,7 @@ async def _options(login: Login, password: str | None) -> asyncssh.SSHClientConn
 
 
 def _known_hosts(options: asyncssh.SSHClientConnectionOptions) -> list[str] | bytes:
-    """The files that count. `UserKnownHostsFile none` would switch checking off, so it counts as not written."""
+    """Return the known_hosts files to use. `UserKnownHostsFile none` would disable the check, so it is ignored."""
     named = options.known_hosts if isinstance(options.known_hosts, list) else []
     files = [Path(f).expanduser() for f in named] or _there(_KNOWN_HOSTS)
     return [str(f) for f in files if f.is_file()] or b""
@@ -126,7 +126,7 @@ def _configs(login: Login) -> list[str]:
 def _there(files: Sequence[Path]) -> list[Path]:
     try:
         return [f.expanduser() for f in files if f.expanduser().is_file()]
-    except RuntimeError:  # a user without an entry in passwd has no home
+    except RuntimeError:  # a user without an entry in passwd has no home folder
         return []
 
 
@@ -144,7 +144,7 @@ def _refusal(
 
 
 def _meaning(login: Login, error: Exception, address: str) -> tuple[str, str]:
-    """Return the meaning of an exception of asyncssh or of the system, and what to do."""
+    """Return the meaning of an exception of asyncssh or of the system, and a remedy."""
     meaning: tuple[str, str]
     match error:
         case asyncssh.HostKeyNotVerifiable() | asyncssh.KeyExchangeFailed():
@@ -185,7 +185,7 @@ def _untrusted(options: asyncssh.SSHClientConnectionOptions | None, offered: asy
 
 
 def _knows(options: asyncssh.SSHClientConnectionOptions) -> bool:
-    """Return whether known_hosts has any key of the host."""
+    """Return True if known_hosts has any key of the host."""
     port = options.port if options.port != _SSH_PORT else None
     try:
         keys, *_ = asyncssh.match_known_hosts(_known_hosts(options), options.host_key_alias or options.host, "", port)

@@ -1,1 +1,1 @@
-"""Other people's files: read into our words and written from them. Pure functions of text; nothing here reaches a host."""
+"""Import and export of other tools' files: pure functions of text, without any access to hosts."""

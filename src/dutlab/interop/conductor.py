@@ -1,17 +1,17 @@
-"""Configuration files of Conductor, George Neville-Neil's test runner.
+"""Reader of configuration files of Conductor, George Neville-Neil's test runner.
 
-There are those of 2015, with [Clients] and [Master], and those of today, with [Workers] and [Coordinator].
+There are two versions: that of 2015, with [Clients] and [Master], and that of today, with [Workers] and [Coordinator].
 
-A coordinator's file names the hosts and a file for each; a host's file has the steps of four phases. What they mean here:
+A coordinator's file names the hosts and a file for each. A host's file has the steps of four phases. Their meaning here:
 
-    key begins with `spawn` (2015: has it anywhere)     left running; in Startup and Run (2015: in Run)
-    key `timeoutN`, in Run                              ended after N seconds, as asked, if it has not ended before
+    key begins with `spawn` (2015: contains it)         left running; in Startup and Run (2015: in Run)
+    key `timeoutN`, in Run                              ended after N seconds if it still runs, which is not a failure
     value begins with `spawn:` or `timeoutN:`, in Run   the same (today's files)
-    anything else                                       run, and waited for; in files of 2015 for 30 s at most
+    anything else                                       run to its end; in files of 2015 for 30 s at most
     no value                                            does nothing, and succeeds
 
-Names of keys mean nothing else and may be repeated; steps go in the order of the file. `%%` is `%` and `%(key)s` the value of `key`. Ports
-are read and not used: dutlab reaches hosts in its own ways.
+Names of keys have no other meaning and may be repeated. Steps are in the order of the file. `%%` is `%` and `%(key)s` the value of `key`.
+Ports are read and not used: dutlab connects to hosts in other ways.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from dutlab.spec.workloads.steps import PHASES, Phase, Step, StepsWorkload
 from dutlab.units import Seconds
 
 ORIGINAL_LIMIT_S = Seconds(30.0)
-"""The original's limit of a step that names no time-out."""
+"""Conductor's time limit of a step without a time-out."""
 _LONGEST_S = 366 * 86400.0
 _NOTHING = ":"
 """The shell's command that does nothing."""
@@ -39,14 +39,14 @@ _CPUSET = re.compile(r"\bcpuset\s+-l\s+([0-9,-]+)\s+")
 
 
 class Dialect(Enum):
-    """Version of Conductor for which a host's file was written."""
+    """Version of Conductor that a host's file is for."""
 
     OF_2015 = "2015"
     TODAY = "today"
 
 
 class StepLimit(Enum):
-    """Plain steps that have the original's limit of 30 s."""
+    """Choice of plain steps that get Conductor's limit of 30 s."""
 
     OF_2015 = "those of files with [Master]"
     ALL = "all"
@@ -55,11 +55,11 @@ class StepLimit(Enum):
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """Options of reading, beyond the grammar of files."""
+    """Options for reading the files."""
 
     limit: StepLimit = StepLimit.OF_2015
     translate: bool = False
-    """`cpuset -l LIST COMMAND` of FreeBSD becomes `taskset -c LIST COMMAND`."""
+    """True to convert `cpuset -l LIST COMMAND` of FreeBSD into `taskset -c LIST COMMAND`."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class HostFile:
     """A host's part of a test."""
 
     player: str
-    """The address at which the original finds it."""
+    """Address of the host for Conductor."""
     phases: Mapping[Phase, tuple[Step, ...]]
 
 
@@ -75,18 +75,18 @@ class HostFile:
 class Test:
     """A whole test."""
 
-    __test__ = False  # not a test class, whatever its name says to pytest
+    __test__ = False  # tells pytest that this is not a test class
 
     trials: int
     hosts: Mapping[str, HostFile]
     faults: tuple[Fault, ...] = ()
     report: Mapping[str, str] = field(default_factory=dict)
-    """`format` and `output`, where the file asks for the original's report."""
+    """`format` and `output`, if the file requests Conductor's report."""
     names: Mapping[str, str] = field(default_factory=dict)
-    """A host's name in the file → in `hosts`, where it is such as a file's name may have."""
+    """Name of a host in the file → its name in `hosts`, which can be a part of a file name."""
 
     def workload(self, only: frozenset[str] | None = None, *, on_failure: str = "keep-going") -> StepsWorkload:
-        """The steps of all hosts, or of those in `only`. Raises InputError when they have none."""
+        """Return the workload with the steps of all hosts, or of those in `only`. Raises InputError if there are no steps."""
         kept = {name: host for name, host in self.hosts.items() if only is None or name in only}
         body: dict[str, Any] = {p: {name: host.phases[p] for name, host in kept.items() if host.phases[p]} for p in PHASES}
         if not any(body.values()):
@@ -95,9 +95,9 @@ class Test:
 
 
 def read_test(text: str, file: str, open_file: Callable[[str], str], reading: ReadOptions | None = None) -> Test:
-    """The test of a coordinator's file. `open_file` gives the text of a path in it, or raises OSError.
+    """Return the test of a coordinator's file. `open_file` returns the text of a path in it, or raises OSError.
 
-    Nothing is raised: all that is wrong, in all files, is in `faults`.
+    This function raises nothing: the result's `faults` has the faults of all files.
     """
     sections, faults = _sections(text, file)
     named = sections.get("Workers") or sections.get("Clients")
@@ -135,7 +135,7 @@ def read_test(text: str, file: str, open_file: Callable[[str], str], reading: Re
 
 
 def _free(name: str, taken: Mapping[str, object]) -> str:
-    """`name`, or one with a number after it where another host has that already: `a.b` and `a-b` are two hosts."""
+    """Return `name`, with a number after it if another host has that name: `a.b` and `a-b` are two hosts."""
     return next(n for n in (name, *(f"{name[:44]}-{i}" for i in range(2, len(taken) + 3))) if n not in taken)
 
 
@@ -146,12 +146,12 @@ def _sections(text: str, file: str) -> tuple[dict[str, IniSection], list[Fault]]
 
 
 def plain_name(text: str) -> str:
-    """`text` as a name of ours, which may be a part of a file's name."""
+    """Return `text` as one of our names, which can be a part of a file name."""
     return re.sub(r"[^a-z0-9]+", "-", text.lower())[:48].strip("-") or "unnamed"
 
 
 def read_host(text: str, file: str, reading: ReadOptions) -> tuple[HostFile, list[Fault]]:
-    """A host's file, and what is wrong with it."""
+    """Read a host's file; return its faults too."""
     sections, faults = _sections(text, file)
     if DEFAULTS in sections and sections[DEFAULTS].entries:
         what = "Conductor would run its keys as steps of every phase; write them in the phases where they are to run"
@@ -176,7 +176,7 @@ def _trials(test: IniSection, file: str, faults: list[Fault]) -> int:
     said = test.value("trials")
     if said is None:
         return 1
-    if not (said.isascii() and said.isdecimal() and len(said) <= 4 and int(said) <= 1000):  # noqa: PLR2004 -- as an experiment may have
+    if not (said.isascii() and said.isdecimal() and len(said) <= 4 and int(said) <= 1000):  # noqa: PLR2004 -- the range of an experiment
         line = next(e.line for e in test.entries if e.key == "trials")
         faults.append(Fault(file, line, 1, "Test.trials", f"{said!r} is not a number of trials from 0 to 1000", FaultKind.RANGE))
         return 1

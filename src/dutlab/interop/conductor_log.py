@@ -1,12 +1,12 @@
-"""Read Conductor's text output as the members of its JSON report, which `conductor_run` reads.
+"""Parser of Conductor's text output into the members of its JSON report, which `conductor_run` reads.
 
-The log of 2015 is what its `conduct` printed (client.py, phase.py): `0 phase received` once a host as a phase is handed out, then host by
-host a row a step, `CODE OUTPUT`, ended by `done` or by `65535 phases complete`. It names neither hosts nor phases nor trials: hosts are in
-the order of the file, phases in Conductor's, and four of them are a trial. An output ends with its newline and a printed
-one, so a row begins after an empty line, or after one of the messages that are a single line. Run by Python 3, it printed an
-output as Python writes bytes (`0 b'running'`), on one line: it is read as those bytes.
+The log of 2015 is the output of its `conduct` (client.py, phase.py). It has `0 phase received` once for each host when a phase is sent.
+Then come the rows of each host, one per step: `CODE OUTPUT`. `done` or `65535 phases complete` ends them. The log names neither hosts nor
+phases nor trials. Hosts are in the order of the file, phases in Conductor's order, and four phases are a trial. An output ends with two
+newlines, its own and a printed one. So a row begins after an empty line, or after a message of a single line. Under Python 3 an output is
+printed as Python writes bytes (`0 b'running'`), on one line; it is read as those bytes.
 
-The report of 2025 (`-f text`) names all of them.
+The report of 2025 (`-f text`) has the names of hosts, phases and trials.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _HANDED_OUT = "0 phase received"
 _ENDS = ("done", f"{PHASE_DONE} {PHASE_DONE_WORDS}")
 _ROW = re.compile(r"(?P<code>-?\d{1,5}) (?P<said>.*)$")
 _ONE_LINE = re.compile(rf"{SPAWNED}$|Timeout$|Command timed out after |\[['\"].*\]$|b(?P<mark>['\"]).*(?P=mark)$|$")
-"""Conductor's messages: none is an output, so none has a newline. A failed step is shown by its command, as Python prints a list."""
+"""Conductor's own messages, which have no newline. For a failed step the message is its command, as Python prints a list."""
 _LOG_LINE = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d - [A-Z]+ - ")
 _NAMED = re.compile(
     r"(?:(?P<trial>Trial) \d+:|  Phase: (?P<phase>\w+)|    Worker: (?P<worker>.*)|        Code: (?P<code>-?\d+), Message: (?P<said>.*))$"
@@ -32,17 +32,17 @@ Rows = list[dict[str, Any]]
 
 
 def is_log(text: str) -> bool:
-    """Return whether `text` is the log of 2015."""
+    """Return True if `text` is the log of 2015."""
     return _HANDED_OUT in text and not text.lstrip().startswith("{")
 
 
 def is_text_report(text: str) -> bool:
-    """Return whether `text` is the output of `-f text`."""
+    """Return True if `text` is the output of `-f text`."""
     return text.startswith("Conductor Test Results\n")
 
 
 def read_log(text: str) -> tuple[dict[str, Any], list[str]]:
-    """The trials of a log, and what is wrong with it."""
+    """Return the trials of a log, and its faults."""
     phases = list(_phases([line for line in text.splitlines() if not _LOG_LINE.match(line)]))
     for row in (row for hosts in phases for rows in hosts for row in rows):
         row["message"] = _meant(row["message"])
@@ -54,7 +54,7 @@ def read_log(text: str) -> tuple[dict[str, Any], list[str]]:
 
 
 def _meant(message: str) -> str:
-    """The text of an output that is written as Python writes bytes."""
+    """Return the text of an output that is written as Python writes bytes; return any other message unchanged."""
     if not (match := _ONE_LINE.match(message)) or not match["mark"]:
         return message
     try:
@@ -64,7 +64,7 @@ def _meant(message: str) -> str:
 
 
 def read_text_report(text: str) -> dict[str, Any]:
-    """The trials of a text report."""
+    """Return the trials of a text report."""
     trials: list[dict[str, Any]] = []
     workers: dict[str, Any] = {}
     rows: Rows = []

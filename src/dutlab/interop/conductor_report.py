@@ -1,7 +1,7 @@
-"""The reports that Conductor itself writes with `-f json` and `-f text`, from what dutlab did: for scripts that read them.
+"""Export in the format of Conductor's reports (`-f json` and `-f text`), for scripts that read them.
 
-As there, times are local and name no zone; a phase that was not asked for is not in it; a step that was spawned has its row at its place
-in the file; and each host ends a phase with a row. Facts: Conductor's reporter, phase, step and retval of 2025.
+As in Conductor's own reports, times are local and have no zone, phases that were not requested are missing, a spawned step has its row at
+its place in the file, and each host ends a phase with a row. Source: Conductor's reporter, phase, step and retval of 2025.
 """
 
 from __future__ import annotations
@@ -14,36 +14,36 @@ from typing import Any
 from dutlab.spec.workloads.steps import PHASES, Phase
 
 PHASE_DONE = 65535
-"""The code of the row with which a host says that its phase is over."""
+"""Code of the row with which a host ends its phase."""
 PHASE_DONE_WORDS = "phases complete"
 ERROR = 1
-"""The code of a step without a status."""
+"""Code of a step without a status."""
 SPAWNED = "Spawned"
 
 
 def timed_out(seconds: float) -> str:
-    """The message of a step that its time-out ended."""
+    """Return the message of a step that its time-out ended."""
     return f"Command timed out after {seconds:g} seconds"
 
 
 @dataclass(frozen=True)
 class StepRow:
-    """A step as that report has it."""
+    """Row of a step in the report."""
 
     host: str
     phase: Phase
     place: int
-    """In its phase on its host, from 1."""
+    """Number of the step in its phase on its host, from 1."""
     started: datetime
     ended: datetime
-    """End of the step; of a spawned one its start, since nothing waits for it."""
+    """End of the step; for a spawned one its start, since nothing waits for its end."""
     code: int
     message: str
 
 
 @dataclass(frozen=True)
 class TrialRows:
-    """A trial's steps, in any order."""
+    """Steps of a trial, in any order."""
 
     started: datetime
     ended: datetime
@@ -51,7 +51,7 @@ class TrialRows:
 
 
 def conductor_report(hosts: Sequence[str], trials: Sequence[TrialRows], now: datetime, phases: Sequence[Phase] = PHASES) -> dict[str, Any]:
-    """The whole report. Hosts are `worker_0` and so on, in their order, with their name, which the original leaves out."""
+    """Return the whole report. Hosts are `worker_0` and so on, in their order. Their names are added; Conductor leaves them out."""
     return {
         "metadata": {
             "start_time": _time(min((t.started for t in trials), default=now)),
@@ -72,7 +72,7 @@ def conductor_report(hosts: Sequence[str], trials: Sequence[TrialRows], now: dat
 
 
 def conductor_text(report: Mapping[str, Any]) -> str:
-    """Return the report as text, as `-f text -o FILE` writes it."""
+    """Return the report as text, in the format of `-f text -o FILE`."""
     about = report["metadata"]
     lines = ["Conductor Test Results", "=====================", ""]
     lines += [f"{name}: {about[key]}" for name, key in _HEAD]
@@ -96,7 +96,7 @@ _HEAD = (
 
 
 def _phases(phases: Sequence[Phase], hosts: Sequence[str], trial: TrialRows) -> Iterator[tuple[Phase, Mapping[str, Any]]]:
-    """Each begins when the one before it has ended."""
+    """Yield each phase with its times and workers. A phase begins when the one before it has ended."""
     began = trial.started
     for phase in phases:
         rows = sorted((row for row in trial.rows if row.phase == phase), key=lambda row: row.place)

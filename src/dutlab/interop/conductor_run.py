@@ -1,8 +1,7 @@
-"""The report that Conductor writes with `-f json`, or that dutlab exports in its form, as trials of ours; text too (`conductor_log`).
+"""Import of Conductor's report (`-f json`), also as exported by dutlab, and of its text output (`conductor_log`).
 
-It has a code and a message a step, and no command. A row is written when the conductor reads it, which is at the end of a phase, so times
-of single steps are not known: those of trials and phases are. Times name no zone and are taken for UTC. Rows with code 65535 end
-a phase.
+The report has a code and a message for each step, but no command. Conductor writes a row when it reads it, at the end of a phase. So times
+of trials and phases are known, those of single steps are not. Times have no zone and count as UTC. Rows with code 65535 end a phase.
 """
 
 from __future__ import annotations
@@ -42,13 +41,13 @@ class _Result:
 
     @property
     def words(self) -> str:
-        """Words that say that it failed, and its last line of output."""
+        """Sentence on the failure, with the last line of output."""
         last_line = self.message.strip().rpartition("\n")[2][:200]
         return f"{self.host}, {self.phase}, step {self.place}: {self.why}{f': {last_line}' if last_line else ''}"
 
     @property
     def row(self) -> Row:
-        """Row as for dutlab's own steps (tools/steps.py)."""
+        """Row in the format of dutlab's own steps (tools/steps)."""
         return {
             "host": self.host,
             "phase": self.phase,
@@ -65,22 +64,22 @@ class _Result:
 
     @property
     def named(self) -> Row:
-        """Beside each of its figures (tools/steps)."""
+        """Columns of the step in each row of its figures (tools/steps)."""
         return {"host": self.host, "phase": self.phase, "step": str(self.place), "command": "not stated", "file": self.file}
 
     @property
     def file(self) -> str:
-        """Path of its output, without the ending."""
+        """Path of the file with the step's output, without its ending."""
         return f"{plain_name(self.host)}/{self.phase}/{self.place:02d}"
 
     @property
     def subject(self) -> Subject:
-        """Subject of the figures in its output."""
+        """Subject of the figures in the step's output."""
         return Subject((plain_place(self.host),), part=step_part(self.phase, self.place))
 
 
 def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
-    """Read each trial of the file `name`. The device is called as the file, without its ending. Raises InputError."""
+    """Read each trial of the file `name`. The device is named after the file, without its ending. Raises InputError."""
     del options
     try:
         document, repairs = _document(data)

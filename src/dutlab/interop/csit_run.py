@@ -1,7 +1,7 @@
-"""CSIT's JSON of a test, of the model that it calls UTI: 1.5 (resources/model_schema, ExportResult.py) and its drafts of 2021.
+"""Import of CSIT's JSON of a test, in its model UTI: version 1.5 (resources/model_schema, ExportResult.py) and the drafts of 2021.
 
-The drafts (0.1.0, docs/TNM/examples/output_uti) have the same figures elsewhere: below `results` or `test.results`, perhaps with `test` or
-`result` between. They are brought into the form of 1.5. What was not measured is -1 there.
+The drafts (0.1.0, docs/TNM/examples/output_uti) have the same figures at other places: below `results` or `test.results`, sometimes with
+`test` or `result` between. They are converted to the form of 1.5. Values that were not measured are -1 in the drafts.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def _documents(data: bytes) -> tuple[Sequence[Document], list[str]]:
 
 
 def _of_draft(results: object, kind: str) -> dict[str, Any]:
-    """The results of a draft, with the keys of 1.5."""
+    """Return the results of a draft with the keys of 1.5."""
     while (
         isinstance(results, Mapping) and (inside := next((results[key] for key in ("test", "result") if key in results), None)) is not None
     ):
@@ -63,7 +63,7 @@ def _of_draft(results: object, kind: str) -> dict[str, Any]:
 
 
 def _bounds(rates: Mapping[str, Any], gbps: Mapping[str, Any], unit: object) -> dict[str, Any]:
-    """Both bounds; numbers may be in quotes."""
+    """Return both bounds. Numbers may be in quotes."""
     bounds: dict[str, Any] = {}
     for bound in _BOUNDS:
         of = bounds.setdefault(bound, {})
@@ -75,7 +75,7 @@ def _bounds(rates: Mapping[str, Any], gbps: Mapping[str, Any], unit: object) -> 
 
 
 def _times(of: object) -> dict[str, Any]:
-    """Return the times of a mapping, or of `min/avg/max/histogram`."""
+    """Return the times from a mapping, or from text `min/avg/max/histogram`."""
     fields = of if isinstance(of, Mapping) else dict(zip(_TIMES, str(of).split("/"), strict=False))
     return {"unit": "us"} | {word: us for word in _TIMES if (us := _above(fields.get(word))) is not None}
 
@@ -89,7 +89,7 @@ def _above(value: object) -> float | None:
 
 
 def _uti_bounds(path: str, part: str) -> list[TableField]:
-    """Rates of both directions together; bandwidths are of L1 (append_mrr_value, export_search_bound)."""
+    """Return the fields of both bounds: rates of both directions together, bandwidths at L1 (append_mrr_value, export_search_bound)."""
     return [
         field
         for bound in ("lower", "upper")
@@ -118,7 +118,7 @@ def _uti_latency(way: str, place: str) -> list[TableField]:
 
 
 def _uti(result: Document, figures: Mapping[str, float]) -> Derived:
-    """CSIT counts frames that were not sent as lost. Connections a second are no frames: what is counted in them has their names."""
+    """Return the derived values. CSIT counts frames that were not sent as lost. Rates in connections a second get names of connections."""
     failed = result.get("passed") is False
     rates = [number for _, value in found_at(result, "result.receive_rate.rate.values.*") if (number := as_number(value)) is not None]
     in_connections = any(value == "cps" for _, value in found_at(result, "result.*.*.rate.unit"))

@@ -1,4 +1,4 @@
-"""Runs for other programs: samples as Parquet, CSV and InfluxDB's line protocol, trials as iperf3 and trex-loadtest write them."""
+"""Export of runs: samples as Parquet, CSV and InfluxDB's line protocol, trials in the formats of iperf3 and trex-loadtest."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from dutlab.store.samples import interruptible, literal_glob, samples_in_order
 from dutlab.subject import subject_of
 
 SAMPLE_COLUMNS = ("run", "trial", "mode", "workload", "repeat", "at", "t_s", "host", "sensor", "name", "unit", "value")
-"""`at` is UTC by the clock of the machine that measured, `t_s` counts from the beginning of the trial."""
+"""Columns of samples. `at` is UTC by the clock of the measuring machine, `t_s` counts from the start of the trial."""
 _NO_SAMPLES = "SELECT 0.0 AS t_s, '' AS host, '' AS sensor, '' AS name, '' AS unit, 0.0 AS value WHERE false"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def sample_rows(runs: Sequence[RunFolder]) -> Iterator[tuple[Any, ...]]:
-    """Every sample of every trial of `runs`, by SAMPLE_COLUMNS; `at` is a datetime. Raises ManySamples, StoreError."""
+    """Yield every sample of every trial of `runs`, in the order of SAMPLE_COLUMNS; `at` is a datetime. Raises ManySamples, StoreError."""
     for run in runs:
         for r in run.records():
             if (path := run.samples_path(r.trial)) is None:
@@ -38,7 +38,7 @@ def sample_rows(runs: Sequence[RunFolder]) -> Iterator[tuple[Any, ...]]:
 
 
 def samples_csv(runs: Sequence[RunFolder]) -> Iterator[str]:
-    """Lines of CSV (RFC 4180, ended by a line feed), the head first. Raises StoreError."""
+    """Yield lines of CSV (RFC 4180, but ended by a line feed), the header first. Raises StoreError."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(SAMPLE_COLUMNS)
@@ -51,7 +51,7 @@ def samples_csv(runs: Sequence[RunFolder]) -> Iterator[str]:
 
 
 def samples_parquet(runs: Sequence[RunFolder], path: Path) -> int:
-    """Writes every sample to `path` as DuckDB streams them, in the order of their files, and returns how many. Raises StoreError."""
+    """Write every sample to `path` as a stream of DuckDB, in the order of their files, and return their number. Raises StoreError."""
     import duckdb  # noqa: PLC0415 - 80 ms that only this needs
     import numpy as np  # noqa: PLC0415 - as above
 
@@ -92,9 +92,9 @@ def _objects(texts: Sequence[str]) -> Any:  # noqa: ANN401 - an array of NumPy, 
 
 
 def influx_lines(runs: Sequence[RunFolder]) -> Iterator[str]:
-    """InfluxDB's line protocol, times in nanoseconds: `dutlab_sample` of every sample, `dutlab_figure` of every figure that counts.
+    """Yield lines of InfluxDB's protocol: `dutlab_sample` for each sample, `dutlab_figure` for each figure of a trial that counts.
 
-    Raises StoreError.
+    Times are in nanoseconds. Raises StoreError.
     """
     for run in runs:
         for r in run.records():
@@ -115,15 +115,15 @@ def _line(measurement: str, tags: dict[str, Any], value: float, at: datetime) ->
 
 
 def _tag(text: str) -> str:
-    """Commas, spaces and equals signs are escaped; line feeds and a backslash at the end cannot be."""
+    """Return a tag value with commas, spaces and equals signs escaped; line feeds and a final backslash cannot be, and are removed."""
     plain = " ".join(text.encode(errors="backslashreplace").decode().split()).rstrip("\\ ")
     return "".join(f"\\{c}" if c in ", =" else c for c in plain) or "-"
 
 
 def iperf3_files(run: RunFolder) -> Iterator[tuple[str, bytes]]:
-    """Name and content of a file for each link and direction of each trial that has a goodput or frame rate, as `iperf3 -J` prints it.
+    """Yield name and content of a file in the format of `iperf3 -J`, for each link and direction of a trial with goodput or a frame rate.
 
-    The rate of frames is that of their bits at layer 2, FCS included. There are no intervals: `intervals` is empty. Raises StoreError.
+    A frame rate is converted to bits at layer 2, FCS included. `intervals` is empty. Raises StoreError.
     """
     for r in run.records():
         for link, of_link in r.figures.items() if counts(r) else ():
@@ -132,7 +132,7 @@ def iperf3_files(run: RunFolder) -> Iterator[tuple[str, bytes]]:
 
 
 def _rates(r: TrialRecord, figures: Mapping[str, float]) -> tuple[float, float] | None:
-    """Sent and received, in bits per second; what was sent is taken for what was received where the tool does not tell it."""
+    """Return the sent and received rate in bits per second. Without a sent rate, the received one counts for both."""
     if "goodput_bps" in figures:
         return figures.get("sent_bps", figures["goodput_bps"]), figures["goodput_bps"]
     size = r.cell.setting.size
@@ -163,7 +163,7 @@ def _iperf3(run: RunFolder, r: TrialRecord, link: str, rates: tuple[float, float
 
 
 def loadtest_files(run: RunFolder) -> Iterator[tuple[str, bytes]]:
-    """Yield name and content of a file for each ramp on one link, as trex-loadtest writes it. Raises StoreError."""
+    """Yield name and content of a file in the format of trex-loadtest, for each ramp on one link. Raises StoreError."""
     for r in run.records():
         if counts(r):
             try:

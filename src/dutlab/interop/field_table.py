@@ -1,8 +1,8 @@
-"""One reader for files of many tools: a form says where the results are, and a table which field is what.
+"""A common importer for files of many tools: a form describes the place of the results, a table the meaning of their fields.
 
-A form (`ResultForm`) turns a file into objects, JSON or not, and finds in each the results, of which every one is a trial. A `TableField`
-names a field by its path from there and says what it is: a figure with its factor, or a setting of the test. Numbers that no field names
-are counted as left out. A path is dotted; `*` is any key, and of a list any place.
+A form (`ResultForm`) converts a file, JSON or not, into objects, and finds the results in each. Every result is a trial. A `TableField`
+has the path of a field in a result and its meaning: a figure with its factor, or a setting of the test. Numbers without a field in the
+table are counted as left out. A path is dotted. `*` matches any key, or any index of a list.
 """
 
 from __future__ import annotations
@@ -33,36 +33,36 @@ from dutlab.spec.workloads.setting import Value
 from dutlab.tools.json_text import UnreadableError, as_number, read_cut_object
 
 _MOST_RESULTS = 10_000
-"""A campaign has some hundreds."""
+"""Most results of a file. A campaign has some hundreds."""
 _MOST_LETTERS = 200
-"""Most letters of a setting in words."""
+"""Most characters of a setting that is text."""
 Document = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class TableField:
-    """A field of a result."""
+    """A field of a result, with its meaning: a figure or a setting."""
 
     path: str
     figure: str = ""
-    """Our name for it, with `{}` for each key that matches a `*` of the path."""
+    """Our name of the figure, with `{}` for each key that matches a `*` of the path; empty for a setting."""
     setting: str = ""
-    """Or the name of the setting that it is."""
+    """Our name of the setting; empty for a figure."""
     place: str = ""
     """Subject of the figure; empty for the whole test."""
     scale: float = 1.0
-    """Factor to our unit."""
+    """Factor that converts the value to our unit."""
     units: Mapping[str, float] = field(default_factory=dict)
-    """Or the factors of units, of which the field `unit_at` names one; the field is left out where it names another."""
+    """Factors by unit, instead of `scale`. The field `unit_at` of the result names the unit; with an unknown unit the field is left out."""
     unit_at: str = ""
 
 
 @dataclass(frozen=True)
 class Derived:
-    """Values of a result that follow from several fields."""
+    """Values of a result that are computed from several fields."""
 
     figures: Mapping[str, float] = field(default_factory=dict)
-    """Added to those of the table, or all there are."""
+    """Figures that are added to those of the table, or with `replaces` replace them."""
     replaces: bool = False
     settings: Mapping[str, Value] = field(default_factory=dict)
     doubts: Sequence[Doubt] = ()
@@ -70,9 +70,9 @@ class Derived:
     notes: Sequence[str] = ()
     tables: Mapping[str, Table] = field(default_factory=dict)
     why: str = ""
-    """Why it has no result, as the tool says."""
+    """Reason for a missing result, as the tool states it."""
     place: str = LINK
-    """Subject of the figures of the whole test; BOTH where they are the sum of both directions."""
+    """Subject of the figures of the whole test; BOTH if they are the sum of both directions."""
     places: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """Figures of single directions."""
     datagram_bytes: float | None = None
@@ -85,33 +85,33 @@ def _json(data: bytes) -> tuple[Sequence[Document], list[str]]:
 
 @dataclass(frozen=True)
 class ResultForm:
-    """Form of a tool's files."""
+    """Form of the files of a tool."""
 
     tool: str
     workload: str
     fields: Sequence[TableField]
     holds: Callable[[Document], bool]
-    """Return whether an object is of this form, and not of another tool."""
+    """Function that returns True for an object of this form, False for one of another tool."""
     results: str = ""
     """Path of each result; empty for the object itself."""
     keys: Sequence[str] = ()
-    """Settings that the keys of `*` in `results` are."""
+    """Names of the settings that the keys at each `*` of `results` are."""
     of_all: Sequence[TableField] = ()
-    """Fields of the object that holds the results."""
+    """Fields of the object that contains the results."""
     documents: Callable[[bytes], tuple[Sequence[Document], list[str]]] = _json
-    """The objects of a file, and what had to be mended. Raises UnreadableError."""
+    """Function that returns the objects of a file, and the repairs that it needed. Raises UnreadableError."""
     derive: Callable[[Document, Mapping[str, float]], Derived] = lambda _result, _figures: Derived()
     assumed: Sequence[AssumedUnit] = ()
     facts: Mapping[str, str] = field(default_factory=dict)
-    """Facts about the tool: name → path, in the object that holds the results."""
+    """Facts about the tool: name → path in the object that contains the results."""
     names_all: bool = False
-    """True if the objects hold nothing but what the table names, so that nothing counts as left out."""
+    """True if the table has all fields of the objects. Then no number counts as left out."""
     started: str = ""
-    """Path of the moment when its test began, in ISO 8601 or seconds since the epoch: in the result, else in the object."""
+    """Path of the start time of the test, in ISO 8601 or seconds since the epoch: in the result, else in the object."""
 
 
 def reader(remedy: str, *forms: ResultForm) -> Callable[[str, bytes, ImportOptions], list[Imported]]:
-    """The importer of forms; `remedy` says which file to import where one is of none of them."""
+    """Return an importer for `forms`. `remedy` is the advice for a file of no such form: which file to import."""
 
     def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
         del options
@@ -171,12 +171,12 @@ def _trials(form: ResultForm, name: str, document: Document) -> Iterator[Importe
 
 
 def found_at(document: object, path: str) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Each value at a path, with the keys that its `*` stand for."""
+    """Yield each value at a path, with the keys that match its `*`."""
     yield from ((keys, value) for keys, _, value in _walk(document, path.split(".") if path else [], (), ()))
 
 
 def number_at(document: object, path: str) -> float | None:
-    """The first number at a path."""
+    """Return the first number at a path; None without one."""
     return next((number for _, value in found_at(document, path) if (number := as_number(value)) is not None), None)
 
 
@@ -197,11 +197,11 @@ def _walk(
 @dataclass
 class _Taken:
     fields: list[tuple[TableField, tuple[str, ...], Any, float]] = field(default_factory=list)
-    """Field, keys, value, factor."""
+    """Fields with their keys, value and factor."""
     seen: set[tuple[str, ...]] = field(default_factory=set)
-    """Places of all that the table names."""
+    """Places of all values that the table has a field for."""
     odd: list[str] = field(default_factory=list)
-    """Fields in a unit that is not known."""
+    """Fields with an unknown unit."""
 
 
 def _taken(fields: Sequence[TableField], of: Document) -> _Taken:
@@ -221,7 +221,7 @@ def _taken(fields: Sequence[TableField], of: Document) -> _Taken:
 
 
 def _figures(taken: _Taken) -> tuple[dict[str, dict[str, float]], dict[str, Value]]:
-    """Figures that are numbers, by place, and settings."""
+    """Return the figures by place, and the settings. Figures that are not numbers are left out."""
     figures, settings = dict[str, dict[str, float]](), dict[str, Value]()
     for one, keys, value, scale in taken.fields:
         if one.setting:
@@ -240,7 +240,7 @@ def _setting(value: object) -> Value:
 
 
 def _unread(result: Document, seen: set[tuple[str, ...]]) -> Iterator[LeftOut]:
-    """Numbers that no field names, counted by the first key of their path."""
+    """Yield the count of numbers without a field, by the first key of their path."""
     counts: Counter[str] = Counter()
     stack: list[tuple[tuple[str, ...], Any]] = [((), result)]
     while stack:
@@ -253,6 +253,6 @@ def _unread(result: Document, seen: set[tuple[str, ...]]) -> Iterator[LeftOut]:
         yield LeftOut("numbers", Omission.NO_MEASURE, counts.total(), ", ".join(f"{key} ({n})" for key, n in counts.most_common(12)))
 
 
-def _moment(value: object) -> Any:  # noqa: ANN401 -- a moment or None
+def _moment(value: object) -> Any:  # noqa: ANN401 -- a datetime or None
     seconds = as_number(value)
     return moment(seconds) if seconds is not None else moment_in(value)

@@ -1,6 +1,6 @@
-"""Checks of what importers read, in one place: figures that cannot be, rates above the line, seconds in which nothing came.
+"""Checks of imported figures, for all importers: impossible figures, rates above the line rate, seconds without arrivals.
 
-`--line-rate` becomes ceilings here, for every importer.
+This module also computes the ceilings from `--line-rate`, for all importers.
 """
 
 from __future__ import annotations
@@ -25,21 +25,22 @@ from dutlab.units import ETH_L1_OVERHEAD_BYTES, BpsL1
 
 _LOST = frozenset({"loss_ratio", "loss_at_max_ratio", "lost_frames", "lost_pps"})
 _SHARES = frozenset({"loss_ratio", "loss_at_max_ratio", "refused_ratio", "queue_full_ratio", "failed_ratio", "backpressure_ratio"})
-"""Measures that lie between 0 and 1."""
+"""Measures between 0 and 1."""
 _NEVER_BELOW_ZERO = frozenset({MeasureKind.RATE, MeasureKind.COUNT, MeasureKind.SIZE, MeasureKind.TIME})
 _RANKS = {"min": 0, "mean": 1, "avg": 1, "max": 2}
-_LEAST_MTU, _LONGEST_FRAME = 68, 1 << 20  # RFC 791; more than pkt-gen puts into its ring
+_LEAST_MTU, _LONGEST_FRAME = 68, 1 << 20  # RFC 791; larger than any frame of pkt-gen
 _ROUNDED = 1.02
-"""Figures that were printed in three digits, or whose counters were read one after the other, differ by so much."""
+"""Largest ratio of equal figures that were printed in three digits, or whose counters were read one after the other."""
 _WHOLE_TEST = ("goodput_bps", "sent_bps")
 _BETWEEN_FRAMES = ("received_pps", "offered_pps")
-"""Columns of seconds. Programs that count frames may begin before the first comes and end after the last, iperf3 may not."""
+"""Columns of seconds that may begin and end with zeros: programs that count frames may start before the first one and end after the last.
+iperf3 may not."""
 
 
 def checked(trial: Imported, line: BpsL1 | None) -> Imported:
-    """A trial with the ceilings of its line, without figures that cannot be, and with a doubt for whatever is odd.
+    """Return the trial with ceilings from its line rate, without impossible figures, and with a doubt for each suspect figure.
 
-    It has no result where none of its figures can be.
+    A trial whose figures are all impossible has no result.
     """
     if trial.why:
         return trial
@@ -68,9 +69,9 @@ def checked(trial: Imported, line: BpsL1 | None) -> Imported:
 def line_ceilings(
     cell: Cell, figures: Mapping[str, Mapping[str, float]], line: BpsL1, of: Imported | None = None
 ) -> dict[str, dict[str, float]]:
-    """Ceilings of a link of this rate: of goodput as the cell says its protocol and MTU, of frames where their size follows from anything.
+    """Return the ceilings of a link of this rate: for goodput by the cell's protocol and MTU, for frames if their size is known.
 
-    TCP is taken to have timestamps. Without an `mtu` among the parameters it is 1500.
+    TCP is assumed to have timestamps. Without an `mtu` among the parameters the MTU is 1500.
     """
     goodput = _goodput(cell, line, None if of is None else of.datagram_bytes)
     out: dict[str, dict[str, float]] = {}
@@ -96,7 +97,7 @@ def _goodput(cell: Cell, line: BpsL1, datagram: float | None) -> float:
 
 
 def _mean_frame(cell: Cell, figures: Mapping[str, float]) -> float | None:
-    """Bytes with FCS."""
+    """Return the mean frame size in bytes with FCS; None if it is not known."""
     if (size := cell.setting.size).isdecimal() and 0 < float(size) <= _LONGEST_FRAME:
         return float(size)
     for name, bits in figures.items():
@@ -107,7 +108,7 @@ def _mean_frame(cell: Cell, figures: Mapping[str, float]) -> float | None:
 
 
 def _impossible(figures: Mapping[str, float]) -> Iterator[tuple[str, str]]:
-    """Each figure that nothing can show, and why."""
+    """Yield each impossible figure with the reason."""
     for name, value in figures.items():
         measure = measure_of(name)
         if not isfinite(value) or abs(value) > LARGEST_NUMBER:
@@ -122,7 +123,7 @@ def _impossible(figures: Mapping[str, float]) -> Iterator[tuple[str, str]]:
 
 
 def _of_many(figures: Mapping[str, float]) -> Iterator[list[str]]:
-    """Least, mean and greatest value of the same: its figures in this order, as far as they are there."""
+    """Yield the names of the least, mean and greatest value of each measure, in this order, as far as they exist."""
     names_by_figure: dict[FigureName, dict[int, str]] = {}
     for name in figures:
         if (measure := measure_of(name)) is not None and (rank := _RANKS.get(value_of_many(name))) is not None:
@@ -160,7 +161,7 @@ def _above_line(
 
 
 def _stalls(rows: object) -> Iterator[str]:
-    """Yield the number of seconds without any arrival, by column."""
+    """Yield a sentence on seconds without arrivals, for each column and direction."""
     entries: list[Row] = list(rows) if isinstance(rows, (list, tuple)) else []
     for name in (*_WHOLE_TEST, *_BETWEEN_FRAMES):
         of = [
@@ -178,5 +179,5 @@ def _stalls(rows: object) -> Iterator[str]:
 
 
 def _is_asked(row: Row, name: str) -> bool:
-    """Return whether anything was offered in that second; a ramp begins with nothing."""
+    """Return False for a rate of arrivals in a second without offered frames. A ramp begins at a rate of 0."""
     return name != "received_pps" or row.get("offered_pps") != 0

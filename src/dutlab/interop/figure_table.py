@@ -1,10 +1,10 @@
-"""A table of figures that somebody published or keeps in a spreadsheet, as a run of ours: each row what one link did in one trial.
+"""Import of a table of figures, published or from a spreadsheet. Each row has the figures of one link in one trial.
 
-The first line names the columns. `mode`, `workload`, `tool`, `links` and `link` place a row; a column whose name ends in a unit that
-figures have is a figure (`goodput_gbps`, `received_kpps`, `latency_p99_us`); every other column, and what was asked for (`duration_s`), is
-a parameter of the workload. Rows that say the same of the same link are repeats. A column that numbers or dates repeats (`run`, `date`),
-so that no two rows of equal settings share a value, is not a setting, and the record of each trial says so. An empty field is a figure that
-was not published.
+The first line names the columns. `mode`, `workload`, `tool`, `links` and `link` determine the cell and link of a row. A column whose name
+ends in a unit of figures is a figure (`goodput_gbps`, `received_kpps`, `latency_p99_us`). Every other column is a parameter of the
+workload, and so are requested values (`duration_s`). Rows with equal settings and link are repeats. A column that numbers or dates repeats
+(`run`, `date`) is not a setting if no two rows of equal settings share its value. The record of each trial then states this. An empty field
+is a figure that was not published.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from dutlab.units import BpsL1, number_or_text, si
 
 _PLACE = ("mode", "workload", "tool", "links", "link")
 _ASKED = ("duration_s", "omit_s", "warmup_s", "drain_s", "rampup_s", "hold_s", "rate_pps", "rate_percent", "target_percent")
-"""Parameters that end in a unit, too."""
+"""Parameters whose names end in a unit too."""
 _COUNTS = frozenset({"run", "repeat", "repetition", "iteration", "attempt", "trial", "sample", "nr", "no", "number", "id"})
 _DATES = frozenset({"date", "time", "timestamp", "datetime", "started", "ended", "when"})
-"""Names of columns that distinguish repeats and are no setting, whether or not their values are dates."""
+"""Names of columns that distinguish repeats and are not settings, even if their values are not dates."""
 _PREFIX = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
 _BINARY = {"ki": 2.0**10, "mi": 2.0**20, "gi": 2.0**30, "ti": 2.0**40}
-"""IEC 80000-13: what some tools print as MB/s or MByte/s are these."""
+"""Binary prefixes (IEC 80000-13). Some tools print such units as MB/s or MByte/s."""
 _RATES = {"pps": "pps", "bps_l1": "bps_l1", "bps_l2": "bps_l2", "bps": "bps"}
 _OTHERS = {
     "percent": ("ratio", 0.01), "ratio": ("ratio", 1.0), "frames": ("frames", 1.0), "watts": ("watts", 1.0), "w": ("watts", 1.0),
@@ -48,31 +48,31 @@ _SUFFIXES: Mapping[str, tuple[str, float]] = (
     | {f"{prefix}bytes_per_s": ("bytes_per_s", scale) for prefix, scale in (_PREFIX | _BINARY).items()}
     | _OTHERS
 )
-"""Ending of a figure's name in a file → in our records, and the factor between them."""
+"""Ending of a figure's name in a file → ending in our records, and the factor between them."""
 _OF_THEMSELVES = {**{rate: f"rate_{rate}" for rate in (*_RATES.values(), "bytes_per_s")}, "iops": "iops", "watts": "watts"}
-"""Meaning of a column that is called by its unit alone: `gbps` and `gbytes_per_s` are rates."""
+"""Figure of a column whose name is a unit alone: `gbps` and `gbytes_per_s` are rates."""
 _BARE = frozenset({*_RATES, "bytes_per_s", "watts"})
-"""Measures that say no more than a unit: a name that ends in one may as well be of what was lost."""
+"""Measures whose name is a unit only. A column name with this ending may also mean lost frames, so its measure is not known."""
 _SHARES = ("", "received_", "max_", "saturation_")
-"""Beginnings of names of shares of the line rate."""
+"""Prefixes of names of shares of the line rate."""
 _ADDED = frozenset({MeasureUnit.BPS, MeasureUnit.PPS})
 _SAME_LINE = 0.02
-"""Published bits and percentages have three digits."""
+"""Largest relative difference of two equal line rates. Published bits and percentages have three digits."""
 Columns = Mapping[str, tuple[str, float]]
-"""Column → the figure it holds and its factor."""
+"""Column → its figure, and the factor to our unit."""
 _Links = dict[str, dict[str, float]]
 _Published = list[dict[str, int | float | str | None]]
 _Trials = dict[str, tuple[Cell, list[tuple[_Links, _Published]]]]
-"""Cell as JSON → it, and of each repeat: link → figures, and what the table has of them in its own digits."""
+"""Cell as JSON → the cell, and for each repeat: link → figures, and the published texts of these figures."""
 
 
 def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
-    """A CSV file called `name`, a trial a combination of place, parameters and repeat. Raises InputError with every faulty line."""
+    """Read the CSV file `name`: one trial for each cell and repeat. Raises InputError with every faulty line."""
     try:
         rows = list(csv.reader(io.StringIO(data.decode("utf-8-sig"), newline=""), strict=True))
     except (UnicodeDecodeError, csv.Error) as error:
         raise InputError(f"{name}: not a CSV file: {error}") from error
-    if len(rows) < 2:  # noqa: PLR2004 -- a head and something below it
+    if len(rows) < 2:  # noqa: PLR2004 -- a header and a row
         raise InputError(f"{name}: has no rows", remedy="the first line names the columns, each further one is a measurement")
     head = [column.strip() for column in rows[0]]
     columns = {column: name_and_factor for column in head if column not in (*_PLACE, *_ASKED) and (name_and_factor := _figure(column))}
@@ -101,9 +101,9 @@ def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
 
 
 def _line(name: str, trials: _Trials, given: BpsL1 | None) -> BpsL1 | None:
-    """Return the line rate of the table's percentages, else the given one, else for percentages the reference of 1 Gbit/s.
+    """Return the given line rate, else the one of the table's percentages, else for percentages without rates the reference of 1 Gbit/s.
 
-    None where it is not known: then no figure has a ceiling. Raises InputError where the table contradicts the given one.
+    Return None where it is not known; then no figure has a ceiling. Raises InputError where the table contradicts the given one.
     """
     line_rates, asked = list[float](), False
     for _, repeats in trials.values():
@@ -122,7 +122,7 @@ def _line(name: str, trials: _Trials, given: BpsL1 | None) -> BpsL1 | None:
 
 
 def _as_asked(cell: Cell, figures: dict[str, float], line: BpsL1 | None) -> dict[str, float]:
-    """With the rate that was asked for, where frames were counted: what came through of a set rate is not the most that can."""
+    """Return the figures with the intended rate, if frames were received at a set rate. Such a result is not the highest possible rate."""
     setting = cell.setting_as(ImportedSetting)
     asked, share = setting.rate_pps, setting.rate_percent
     if asked is None and share is not None and line is not None:
@@ -134,7 +134,7 @@ def _as_asked(cell: Cell, figures: dict[str, float], line: BpsL1 | None) -> dict
 
 
 def _with_sum(cell: Cell, figures: dict[str, dict[str, float]]) -> dict[str, dict[str, float]]:
-    """Rates of links that were driven at once are added up, where the table does not do it and has them all."""
+    """Return the figures with the sum over links that were driven at once, if the table has all links but not their sum."""
     if cell.link_label in figures or not all(link in figures for link in cell.links):
         return figures
     rates = [name for name in figures[cell.links[0]] if measure_unit(name) in _ADDED and all(name in figures[x] for x in cell.links)]
@@ -142,14 +142,17 @@ def _with_sum(cell: Cell, figures: dict[str, dict[str, float]]) -> dict[str, dic
 
 
 def _figure(column: str) -> tuple[str, float] | None:
-    """`goodput_gbps` → `goodput_bps` and 10⁹; None for a column that names no figure. Goodput is always kept in bits."""
+    """Return the figure and factor of a column: `goodput_gbps` → `goodput_bps` and 10⁹; None for a column that is not a figure.
+
+    Goodput is always kept in bits.
+    """
     if (name_and_factor := _suffixed(column)) and name_and_factor[0] == "goodput_bytes_per_s":
         return "goodput_bps", name_and_factor[1] * 8
     return None if name_and_factor is None else (_in_our_words(name_and_factor[0]), name_and_factor[1])
 
 
 def _in_our_words(name: str) -> str:
-    """`random/iops.read` of `random_read_iops`: the words before a measure are a part and a way."""
+    """Return our name of a figure: `random_read_iops` → `random/iops.read`. The words before a measure are a part and a direction."""
     if measure_of(name) is not None:
         return name
     words = name.split("_")
@@ -181,9 +184,10 @@ def _head_faults(head: Sequence[str], columns: Columns) -> Iterator[str]:
 
 
 def _telling_repeats_apart(head: Sequence[str], rows: Sequence[Sequence[str]], columns: Columns) -> tuple[str, ...]:
-    """Columns called as a count or a date, where every setting that is left has as many rows as they have values, and at least one several.
+    """Return the columns named as a count or a date, if they number repeats; else an empty tuple.
 
-    A `run` that is the same for several settings numbers repeats; an `id` that goes on from one setting to the next does too.
+    They do if rows of equal other settings all have different values in them, and some settings have several rows. So a `run` may restart
+    for each setting, and an `id` may continue from one setting to the next.
     """
     named = [c for c in head if c.lower().strip("#_ ") in _COUNTS | _DATES and c not in _PLACE and c not in columns]
     settings = [n for n, c in enumerate(head) if c not in columns and c not in named]
@@ -201,7 +205,7 @@ def _telling_repeats_apart(head: Sequence[str], rows: Sequence[Sequence[str]], c
 
 
 def _said_of(apart: Sequence[str]) -> dict[str, str]:
-    """For the record: which columns were taken for no setting."""
+    """Return the fact for the record: the columns that distinguish repeats and are not settings."""
     return {"repeats_told_apart_by": ", ".join(apart)} if apart else {}
 
 
@@ -210,7 +214,7 @@ def _notes_of(apart: Sequence[str]) -> list[str]:
 
 
 def _add(trials: _Trials, where: str, head: Sequence[str], row: Sequence[str], columns: Columns, *, apart: Sequence[str]) -> list[str]:
-    """Puts a row into the first repeat of its cell that has nothing of its link yet; returns what is wrong with it."""
+    """Add a row to the first repeat of its cell without figures of its link. Return the faults of the row."""
     if len(row) != len(head):
         return [f"{where}: has {len(row)} fields, the first line {len(head)}"]
     of = dict(zip(head, (field.strip() for field in row), strict=True))

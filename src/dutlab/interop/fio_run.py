@@ -1,14 +1,14 @@
-"""Read a report of fio as trials: json+, json, text (see `fio_text`) or terse lines (see `fio_terse`).
+"""Import of fio's reports: json+, json, text (see `fio_text`) or terse lines (see `fio_terse`).
 
-A report that dutlab had fio write, whose jobs are called as drives (`server:d1`), is one trial, in the cell of its run. In any other
-report, jobs that ran at once with the same options are one trial: all jobs of one name (`numjobs` without group_reporting), jobs that
-differ in name or file only, and the clients of one fio. Each client or name is then a place, and there is their sum. Other jobs are
-separate trials. Options are the settings, under the names of a measured run.
+A report from a run of dutlab, whose jobs have the names of drives (`server:d1`), is one trial. In any other report, jobs that ran at the
+same time with the same options are one trial: all jobs of one name (`numjobs` without group_reporting), jobs that differ in name or file
+only, and the clients of one fio. Each client or name is then a place, and their sum is a place too. Other jobs are separate trials.
+Options are the settings, with the names of a measured run.
 
-The device is called as the file. Where the name holds options only, as bench-fio writes it (`randread-16-1.json`), the device is called
-as the nearest folder whose name holds something else.
+The device is named after the file. If the file name has options only, as from bench-fio (`randread-16-1.json`), the device is named after
+the nearest folder whose name has something else.
 
-`--status-interval` writes one object after the other, each of the whole time so far: the last counts. Objects of several runs of fio in one
+`--status-interval` writes several objects, each for the whole time so far; the last one counts. Objects of several runs of fio in one
 file are separate tests.
 """
 
@@ -55,16 +55,16 @@ _OPTIONS = re.compile(
     r"|qd|iodepth|numjobs|jobs",
     re.IGNORECASE,
 )
-"""Words in a name that say how something was measured, and not what."""
+"""Words in a name that describe the measurement, not the device."""
 _REMEDY = "keep what fio prints, or writes with --output-format=json"
 _SAME_START_S = 1.5
-"""Reports of one run say the same start, up to a rounding to whole seconds."""
+"""Largest difference between start times in reports of one run, which are rounded to whole seconds."""
 _LONGER = 1.02
-"""Two runs of the same length differ by less."""
+"""Least ratio of lengths that counts as longer. Two runs of the same length differ by less."""
 
 
 def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
-    """A file called `name`. Raises InputError."""
+    """Read the file `name`. Raises InputError."""
     del options
     try:
         trials = [trial for report in _reports(data) for trial in _trials(device_of(name), report)]
@@ -99,7 +99,7 @@ class _Report:
     document: Mapping[str, Any]
     repairs: Sequence[str]
     tells_options: bool = True
-    """True if it names every option of its jobs."""
+    """True if the report has every option of its jobs."""
     left_out: tuple[LeftOut, ...] = ()
     assumed: tuple[AssumedUnit, ...] = ()
 
@@ -108,7 +108,7 @@ class _Report:
         return number(self.document, "timestamp")
 
     def is_earlier(self, other: _Report) -> bool:
-        """Return whether it is of the same run of fio as `other`, which came later: the same jobs and start, a shorter time."""
+        """Return True if this is an earlier report of the same run of fio as `other`: the same jobs and start, a shorter time."""
         mine, theirs = jobs_of(self.document), jobs_of(other.document)
         if [(job.client, job.name, job.group) for job in mine] != [(job.client, job.name, job.group) for job in theirs]:
             return False
@@ -119,7 +119,7 @@ class _Report:
 
 
 def _reports(data: bytes) -> list[_Report]:
-    """Those that count. Raises UnreadableError where there is none."""
+    """Return the reports that count: the last one of each run. Raises UnreadableError if there is none."""
     begins = [found.start() for found in _OBJECT.finditer(data)]
     if not begins and _TEXT.search(data):
         document = read_text(data)
@@ -147,14 +147,14 @@ def _reports(data: bytes) -> list[_Report]:
 
 
 def _assumed_in_text(version: str) -> tuple[AssumedUnit, ...]:
-    """Return units that fio's text does not name."""
+    """Return the assumed units for fio's text."""
     old = version.startswith(("fio-1", "fio-2", "fio 1", "fio 2"))
     kilo = (AssumedUnit("bw", "1024 bytes for KB", f"{version} means it so"),) if old else ()
     return (*kilo, AssumedUnit("date", "UTC", "fio names no zone"))
 
 
 def _last_ones(reports: Sequence[_Report]) -> list[_Report]:
-    """Return the last of several reports of one run of fio."""
+    """Return the last report of each run of fio."""
     latest: list[_Report] = []
     passed = 0
     for report in reports:
@@ -186,12 +186,12 @@ def _trials(device: str, report: _Report) -> Iterator[Imported]:
 
 
 def _at_once(one: JobOutput, other: JobOutput) -> bool:
-    """Return whether they ran at the same time and, if their options are known, for one purpose: then only name and file differ."""
+    """Return True if two jobs with equal settings ran at the same time and belong together: equal names, or known options."""
     return one.group == other.group and (one.name == other.name or not {"rw", "readwrite"}.isdisjoint(one.options))
 
 
 def _places(test: Sequence[JobOutput]) -> dict[str, list[JobOutput]]:
-    """The jobs of a test by client, and by name where they have several."""
+    """Return the jobs of a test by client, and by name if there are several names."""
     names = {job.name for job in test}
     jobs_by_place: dict[str, list[JobOutput]] = {}
     for job in test:
@@ -201,7 +201,7 @@ def _places(test: Sequence[JobOutput]) -> dict[str, list[JobOutput]]:
 
 
 def _trial(device: str, params: Mapping[str, Any], places: Mapping[str, Sequence[JobOutput]], report: _Report) -> Imported:
-    """`places`: the jobs of each, by the names of their links."""
+    """Return the trial of a test. `places`: name of the place → its jobs."""
     cell = imported_cell(device, workload="fio", tool="fio", link="", params=dict(params)).model_copy(update={"links": tuple(places)})
     jobs, label = [job for of in places.values() for job in of], joined(places)
     of_clients = sum_of_clients(report.document)
@@ -230,7 +230,7 @@ def _trial(device: str, params: Mapping[str, Any], places: Mapping[str, Sequence
 
 
 def _with_percentiles(whole: JobOutput, of_clients: JobOutput | None) -> JobOutput:
-    """The latencies that fio has of all clients together, where they are of these I/Os."""
+    """Return `whole` with fio's own latencies of all clients together, if they are of the same I/Os."""
     if of_clients is None:
         return whole
 
@@ -261,7 +261,7 @@ def _notes(places: Mapping[str, Sequence[JobOutput]], report: _Report) -> Iterat
 
 
 def _jobs_table(places: Mapping[str, Sequence[JobOutput]]) -> dict[str, list[Row]]:
-    """Each job of a place that has several."""
+    """Return a row for each job of a place with several jobs."""
     rows: list[Row] = [
         {"place": place, "job": n, "direction": way, "iops": of.iops, "bytes_per_s": of.bytes_per_s, "clat_mean_ns": of.clat.mean_ns}
         for place, jobs in places.items()
@@ -273,7 +273,7 @@ def _jobs_table(places: Mapping[str, Sequence[JobOutput]]) -> dict[str, list[Row
 
 
 def _told(job: JobOutput) -> list[Row]:
-    """Fio's own percentiles, all that it gives."""
+    """Return all percentiles that fio reports."""
     return [
         {"direction": way, "share_percent": share, "clat_ns": value}
         for way, of in job.ways.items()

@@ -1,13 +1,13 @@
-"""fio's lines of semicolons (`--minimal`, `--output-format=terse`), versions 2 to 5, as the members of its JSON that `fio_run` reads.
+"""Parser of fio's terse output (`--minimal`, `--output-format=terse`), versions 2 to 5, into the members of its JSON that `fio_run` reads.
 
-Read from fio's stat.c (show_thread_status_terse_all). A line is a job: version, fio's version (not in 2), name, group, error. Then comes a
-block for each direction: read and write, in 2, 4 and 5 trim too, one alone where they are counted together, and that one behind the others
-with unified_rw_reporting=both. Then come the processor, distributions, disks, and where it continues after errors, errors. A block is KiB,
-KiB/s, IOPS, ms, and in µs least, greatest, mean and deviation of slat and clat, twenty percentiles, the four of lat, then five of
-bandwidth and in 5 six more.
+Source: fio's stat.c (show_thread_status_terse_all). A line is a job: version, fio's version (not in 2), name, group, error. Then comes a
+block for each direction: read and write, in versions 2, 4 and 5 also trim. If directions are counted together, there is only one block;
+with unified_rw_reporting=both it follows the others. Then come the processor, distributions, disks, and errors if fio continues after
+errors. A block has KiB, KiB/s, IOPS, ms; then in µs least, greatest, mean and deviation of slat and clat, twenty percentiles, the same
+four values of lat; then five values of bandwidth, and in version 5 six more.
 
-It names no options. Lines of one job and group are of one moment where they have the same disks in the same words, for these are printed
-once fio has ended; else each is a run of fio.
+The output has no options. Jobs in successive lines are of one run of fio if the text on disks is the same, since fio prints it once it
+has ended. A repeated job without disks begins another run.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ _HEAD = {2: 4, 3: 5, 4: 5, 5: 5}
 _BLOCK = {2: 41, 3: 41, 4: 41, 5: 47}
 _WAYS = {2: ("read", "write", "trim"), 3: ("read", "write"), 4: ("read", "write", "trim"), 5: ("read", "write", "trim")}
 _TO_DISKS = 5 + 7 + 10 + 12
-"""Fields from the processor's on: it, depths, latencies in µs and in ms."""
+"""Number of fields between the blocks and the disks: processor, depths, latencies in µs and in ms."""
 _DISK = 9
 _US = 1000.0
 _REMEDY = "write it with --output-format=json"
 
 
 def is_terse(data: bytes) -> bool:
-    """Return whether a line of it is of this form."""
+    """Return True if a line of `data` is terse output of fio."""
     return any(_LINE.match(line) for line in _lines(data))
 
 
 def read_terse(data: bytes) -> list[tuple[dict[str, Any], list[str]]]:
-    """Each run of fio, and what is not certain of it. Raises UnreadableError where a line has not the fields of its version."""
+    """Return each run of fio, with its uncertainties. Raises UnreadableError if a line does not have the fields of its version."""
     runs: list[dict[str, Any]] = []
     unsure = list[str]()
     known: set[tuple[str, int]] = set()
@@ -80,7 +80,7 @@ def _job(fields: list[str], number: int) -> tuple[str, dict[str, Any], list[dict
     }
     job |= {way: _direction(fields[head + width * n : head + width * (n + 1)]) for n, way in enumerate(names)}
     disks = list(_disks(fields[after + _TO_DISKS :]))
-    return fields[1] if version > 2 else "unknown", job, disks  # noqa: PLR2004 -- 2 does not say
+    return fields[1] if version > 2 else "unknown", job, disks  # noqa: PLR2004 -- version 2 does not state it
 
 
 def _direction(block: Sequence[str]) -> dict[str, Any]:
@@ -99,13 +99,13 @@ def _direction(block: Sequence[str]) -> dict[str, Any]:
 
 
 def _latency(fields: Sequence[str]) -> dict[str, float]:
-    """Nothing where it was not measured."""
+    """Return least, greatest and mean in ns; empty if the latency was not measured."""
     least, most, mean = (_number(field) * _US for field in fields[:3])
     return {"min": least, "max": most, "mean": mean} if most else {}
 
 
 def _disks(fields: Sequence[str]) -> Iterator[dict[str, str]]:
-    """Those at the end; what follows them are errors and a description."""
+    """Yield the disks. The fields after them are errors and a description."""
     names = ("name", "read_ios", "write_ios", "read_merges", "write_merges", "read_ticks", "write_ticks", "in_queue", "util")
     for at in range(0, len(fields), _DISK):
         disk = fields[at : at + _DISK]
@@ -123,4 +123,4 @@ def _number(text: str) -> float:
         number = float(text.removesuffix("%"))
     except ValueError:
         return 0.0
-    return number if 0 <= number < 1e18 else 0.0  # noqa: PLR2004 -- no counter of fio
+    return number if 0 <= number < 1e18 else 0.0  # noqa: PLR2004 -- larger than any counter of fio

@@ -1,9 +1,9 @@
-"""fio's own text output (`--output-format=normal`, which is the default), as the members of its JSON that `fio_run` reads.
+"""Parser of fio's text output (`--output-format=normal`, the default) into the members of fio's JSON that `fio_run` reads.
 
-Read from fio's stat.c. Rates and latencies are printed with three to five digits, so what is counted is used where it is there: the
-operations issued, over the time that the job ran. Up to version 2 `KB` is 1024 bytes; since version 3 that is `KiB`, and `kB` is 1000.
-Each block of latencies has its unit. `--status-interval` prints each job again, of the whole time so far: the last counts. The date
-names no zone and is taken for UTC.
+Source: fio's stat.c. Rates and latencies are printed with three to five digits. Where possible IOPS is therefore computed from counts:
+issued operations ÷ run time of the job. Up to version 2 `KB` is 1024 bytes; since version 3 that is `KiB`, and `kB` is 1000 bytes.
+Each block of latencies has its unit. With `--status-interval` fio prints each job again for the whole time so far; the last one counts.
+The date has no zone and counts as UTC.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _TIMES = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 
 
 def read_text(data: bytes) -> dict[str, Any]:
-    """Read the text into the members of fio's JSON. Raises UnreadableError where no job has a result in it."""
+    """Convert the text into the members of fio's JSON. Raises UnreadableError if no job has a result."""
     jobs: dict[tuple[str, str, str], _Job] = {}
     options: dict[tuple[str, str], dict[str, str]] = {}
     disks: dict[str, dict[str, Any]] = {}
@@ -68,16 +68,16 @@ def read_text(data: bytes) -> dict[str, Any]:
 
 @dataclass
 class _Job:
-    """One job, as its lines come."""
+    """One job, filled line by line."""
 
     said: dict[str, Any]
     old: bool = False
-    """Written by version 1 or 2."""
+    """True for output of version 1 or 2."""
     way: dict[str, Any] = field(default_factory=dict)
-    """Values of the direction that is being read."""
+    """Values of the current direction."""
     kind: str = "clat_ns"
     scale: float = 0.0
-    """Unit of the percentiles, in ns."""
+    """Unit of the percentiles in ns."""
 
     def take(self, line: str) -> None:
         if match := _WAY.match(line):
@@ -116,7 +116,7 @@ def _rates(text: str, *, old: bool) -> dict[str, Any]:
 
 
 def _count(of: dict[str, Any], total: int) -> None:
-    """The operations issued say IOPS exactly where the time is known."""
+    """Set the exact IOPS from the number of issued operations, if the run time is known."""
     if of:
         of["total_ios"] = total
         if total and of.get("runtime"):
@@ -129,24 +129,24 @@ def _bytes_of(unit: str, *, old: bool) -> float:
 
 
 def _prefix(unit: str) -> str:
-    """`K` and `k` are one; what is not a prefix is none."""
+    """Return the prefix of a unit, with `k` for `K`; empty for a unit without a prefix."""
     prefix = {"K": "k"}.get(unit[:1], unit[:1])
     return prefix if prefix in _TIMES else ""
 
 
 def _block_size(text: str) -> str:
-    """`(R) 4096B-4096B, (W) …` becomes `4096B` where all of it says the same."""
+    """Return the block size of `(R) 4096B-4096B, (W) …` in the form of a job file, if all sizes are equal; else return `text`."""
     sizes = set(re.findall(r"[\d.]+[KMG]?i?B?(?=[-/,]|$)", text.replace(" ", ""))) if "-" in text else {text}
     return _binary(sizes.pop()) if len(sizes) == 1 else text
 
 
 def _binary(size: str) -> str:
-    """`4096B`, or `4.0KiB`, as the `4k` of a job file."""
+    """Return a size in the form of a job file: `4k` for `4096B` or `4.0KiB`; return any other text unchanged."""
     match = _SIZE.fullmatch(size)
     if match is None or (float(match[1]) * 1024 ** "BKMGT".index(match[2].upper())) % 1:
         return size
     count, power = int(float(match[1]) * 1024 ** "BKMGT".index(match[2].upper())), 0
-    while count and count % 1024 == 0 and power < 4:  # noqa: PLR2004 -- tera is the last
+    while count and count % 1024 == 0 and power < 4:  # noqa: PLR2004 -- tera is the largest prefix
         count, power = count // 1024, power + 1
     return f"{count}{' kMGT'[power].strip()}"
 

@@ -1,15 +1,15 @@
-"""Read a data file of flent (`.flent.gz`, `.flent`, older `.json.gz`) as a trial.
+"""Import of a data file of flent (`.flent.gz`, `.flent`, older `.json.gz`).
 
-The format is flent's doc/data-format.rst: `x_values` in seconds, `results` series → values or null, `metadata` with the unit of each
-series, and since version 2 `raw_values` with what was read at its own time, which `results` has interpolated onto `x_values`.
+The format is flent's doc/data-format.rst: `x_values` in seconds, `results` with series → values or null, `metadata` with the unit of each
+series. Since version 2 `raw_values` has each value with its own time; `results` has them interpolated onto `x_values`.
 
-Figures are of the raw values where there are any, with three rules:
+Figures come from the raw values if there are any, with three rules:
 
-* A series counts by its unit. In a file that names units, a series without one has no figure: cwnd, bytes of a queue, load of a processor,
-  sampled with a stream as SERIES::what. Nor has one that flent computed from others (sum, average, fairness).
+* The unit of a series decides its figure. In a file that names units, a series without one has no figure: cwnd, bytes of a queue, load of
+  a processor, sampled with a stream as SERIES::what. A series that flent computed from others (sum, average, fairness) has none either.
 * Raw values are in the unit of the tool until flent 2: transactions a second of netperf's UDP_RR, seconds of http-getter. The same series
-  in `results` has flent's unit, so the conversion is the one that brings both together.
-* A mean is the tool's own of the whole test (MEAN_VALUE, of rates), or weighted by how long each sample lasted.
+  in `results` has flent's unit, so the conversion is the one that makes the two agree.
+* A mean is the tool's own mean of the whole test (MEAN_VALUE, for rates), or weighted by the length of each sample.
 """
 
 from __future__ import annotations
@@ -45,20 +45,21 @@ from dutlab.tools.json_text import UnreadableError, member, number, read_cut_obj
 _GZIP = b"\x1f\x8b"
 _COMPUTED = (" avg", " sum", " totals", " total", " fairness")
 _COMPUTING_RUNNERS = ("AverageRunner", "SmoothAverageRunner", "SumRunner", "DiffMinRunner", "FairnessRunner")
-"""flent/runners.py; named in files of version 3 on."""
+"""Runners that compute series from others (flent/runners.py). Files since version 3 name them."""
 _SCALES = {"Mbits/s": 1e6, "Kbits/s": 1e3, "bits/s": 1.0, "Mbit/s": 1e6}
 _OLD_RATE = re.compile(r"(TCP|UDP|SCTP|Upload|Download)\b")
-"""Series of a file of before 2014, which names no units."""
+"""Names of rate series in a file from before 2014, which has no units."""
 _RTT = ("rtt_min_ns", "rtt_mean_ns", "rtt_p50_ns", "rtt_p99_ns", "rtt_max_ns")
 _LATENCY = ("latency_min_ns", "latency_mean_ns", "latency_p50_ns", "latency_p99_ns", "latency_max_ns")
 _LOST_STREAM = 10.0
 _ALIKE, _SAME_UNIT = 2.0, 300.0
-"""Factors: raw values so near to `results` are those; a mean farther from the samples is in another unit, which is a factor of 1000."""
+"""Factors. Raw values within the first factor of `results` agree with them. A mean beyond the second factor of the samples is in another
+unit, which differs by a factor of 1000."""
 _NO_TIME = 1e9
 _MOST_PARAMETERS = 20
 _LEFT_OUT = (Omission.COMPUTED, Omission.NO_MEASURE)
 _STAGGERED = 1.1
-"""Streams took so many times the longest one's time together: they did not run at one time."""
+"""Ratio of the time of all streams to that of the longest one, above which they did not run at the same time."""
 
 Convert = Callable[[float], float]
 _CONVERSIONS: Sequence[Convert] = (
@@ -72,27 +73,27 @@ _CONVERSIONS: Sequence[Convert] = (
 
 @dataclass(frozen=True)
 class _Series:
-    """One series in flent's unit, which is empty where the file names none."""
+    """One series in flent's unit. `unit` is empty if the file does not name it."""
 
     name: str
     unit: str
     values: Sequence[float]
     mean: float
     why: Omission | None
-    """Why it is in no figure: computed from others, or sampled with a stream and without a measure."""
+    """Reason to leave it out of the figures: computed from others, or without a measure; None if it has figures."""
     has_total: bool
     """True if the tool gave the mean of the whole test."""
     span_s: tuple[float, float] | None
-    """When its samples began and ended, by the file's clock."""
+    """Start and end of its samples, by the file's clock."""
 
     @property
     def is_measured(self) -> bool:
-        """True if it is a stream or a ping."""
+        """True if the series has figures: a stream or a ping."""
         return self.why is None
 
 
 def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
-    """Read the file `name`. The device is called as the file, without its endings. Raises InputError."""
+    """Read the file `name`. The device is named after the file, without its endings. Raises InputError."""
     del options
     try:
         text, cut = _unpacked(data)
@@ -130,7 +131,7 @@ def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
 
 
 def _asked(document: Mapping[str, Any]) -> dict[str, Value]:
-    """Return other settings of the test: the version of IP, and those of `--test-parameter`."""
+    """Return other settings of the test: the version of IP, and the values of `--test-parameter`."""
     version = number(document, "IP_VERSION")
     parameters: dict[str, Value] = {
         str(key): value for key, value in member(document, "TEST_PARAMETERS").items() if isinstance(value, str | int | float)
@@ -140,7 +141,7 @@ def _asked(document: Mapping[str, Any]) -> dict[str, Value]:
 
 
 def _unpacked(data: bytes) -> tuple[bytes, list[str]]:
-    """The text, as far as it can be unpacked, and what could not be. Raises UnreadableError."""
+    """Return the text as far as it can be unpacked, and a sentence if it was cut. Raises UnreadableError."""
     if not data.startswith(_GZIP):
         return data, []
     unpacker = zlib.decompressobj(wbits=31)  # 31: a gzip file
@@ -154,7 +155,7 @@ def _unpacked(data: bytes) -> tuple[bytes, list[str]]:
 
 
 def _series(document: Mapping[str, Any], name: str) -> _Series | None:
-    """None where it has no values."""
+    """Return a series of the file; None if it has no values."""
     metadata, results, raw = (member(document, key) for key in ("metadata", "results", "raw_values"))
     about = member(member(metadata, "SERIES_META"), name)
     shown = [value for value in _numbers(results.get(name)) if value is not None]
@@ -166,7 +167,7 @@ def _series(document: Mapping[str, Any], name: str) -> _Series | None:
         return None
     mean = _mean(values)
     if convert and (weights := [lasted_s for _, lasted_s in samples if lasted_s is not None]) and len(weights) == len(samples):
-        # In the tool's unit: all transactions over all the time, not a mean of their means.
+        # Computed in the tool's unit: all transactions ÷ the whole time, not a mean of means.
         whole = convert(fsum(value * weight for (value, _), weight in zip(samples, weights, strict=True)) / fsum(weights))
         mean = whole if isfinite(whole) else mean
     total = number(about, "MEAN_VALUE") if unit in _SCALES else None
@@ -184,10 +185,10 @@ def _numbers(values: object) -> list[float | None]:
 
 
 def _samples(raw: object, *, of_times: bool) -> list[tuple[float, float | None]]:
-    """Values with the seconds that each lasted, None where the tool does not say.
+    """Return the values, each with its length in seconds, or None if the tool does not state it.
 
-    Of times, those that lasted ten times as long as others, or a tenth, are left out: netperf reports one when it has lost the stream.
-    flent leaves them out too since version 2 (NetperfDemoRunner.parse()).
+    For times (`of_times`), samples of ten times the usual length or more, or a tenth or less, are left out: netperf reports such a sample
+    when it has lost the stream. flent leaves them out too since version 2 (NetperfDemoRunner.parse()).
     """
     entries = [e for e in raw if isinstance(e, Mapping)] if isinstance(raw, list) else []
     samples = [(value, number(e, "dur") or None) for e in entries if (value := number(e, "val")) is not None]
@@ -199,7 +200,7 @@ def _samples(raw: object, *, of_times: bool) -> list[tuple[float, float | None]]
 
 
 def _conversion(raw: Sequence[float], shown: Sequence[float]) -> Convert | None:
-    """Return the conversion that brings the raw values nearest to those in flent's unit; None where none does, or there are none."""
+    """Return the conversion after which the raw values agree best with those in flent's unit; None without agreement or values."""
     if not raw or not shown:
         return None
     aims = [_quantile(sorted(shown), percent) for percent in (25, 50, 75)]
@@ -213,7 +214,7 @@ def _conversion(raw: Sequence[float], shown: Sequence[float]) -> Convert | None:
 
 
 def _distance(one: float, other: float) -> float:
-    """Between two magnitudes; 0 of two that are 0."""
+    """Return the distance of two magnitudes: the logarithm of their ratio; 0 for equal values."""
     if one == other:
         return 0.0
     return abs(log(one / other)) if one > 0 and other > 0 and one / other > 0 else log(_SAME_UNIT)
@@ -228,7 +229,7 @@ def _span(raw: object) -> tuple[float, float] | None:
 
 
 def _unit(document: Mapping[str, Any], series: str) -> str:
-    """Return the unit that flent writes; files of before 2014 name none, and their series imply it."""
+    """Return the unit that flent writes. Files from before 2014 have no units; there it follows from the name of the series."""
     about = member(document, "SERIES_META")
     if any(member(about, key).get("UNITS") for key in about):
         return str(member(about, series).get("UNITS") or "")
@@ -236,7 +237,7 @@ def _unit(document: Mapping[str, Any], series: str) -> str:
 
 
 def _figures(series: Sequence[_Series]) -> dict[str, dict[str, float]]:
-    """Return the figures of upload and download, where both were there; the whole has the times too."""
+    """Return the figures of upload and download, as far as the file has them, and of the whole, which has the times too."""
     streams = [one for one in series if one.is_measured and one.unit in _SCALES]
     arrived = [one for one in streams if not _is_sent(one)]
     ways = {
@@ -255,12 +256,12 @@ def _figures(series: Sequence[_Series]) -> dict[str, dict[str, float]]:
 
 
 def _is_sent(stream: _Series) -> bool:
-    """Return whether its samples are sent datagrams of a UDP client; the server's mean at the end is of arrivals (IperfCsvRunner)."""
+    """Return True if the samples count sent datagrams of a UDP client. The server's mean at the end counts arrivals (IperfCsvRunner)."""
     return stream.name.startswith("UDP") and not stream.has_total
 
 
 def _staggered(streams: Sequence[_Series]) -> float | None:
-    """The seconds from the first stream's begin to the last one's end, where they did not run at one time."""
+    """Return the seconds from the start of the first stream to the end of the last; None if they ran at the same time."""
     spans = [one.span_s for one in streams if one.span_s is not None]
     if not spans or len(spans) < len(streams):
         return None
@@ -269,7 +270,7 @@ def _staggered(streams: Sequence[_Series]) -> float | None:
 
 
 def _together(streams: Sequence[_Series]) -> float:
-    """Bits a second of all, over the whole time where they did not run at one time."""
+    """Return the bits a second of all streams; over the whole time if they did not run at the same time."""
     if whole_s := _staggered(streams):
         return sum(one.mean * _SCALES[one.unit] * (one.span_s[1] - one.span_s[0]) for one in streams if one.span_s) / whole_s
     return sum(one.mean * _SCALES[one.unit] for one in streams)
@@ -281,7 +282,7 @@ def _doubts(series: Sequence[_Series]) -> list[str]:
 
 
 def _stalls(series: Sequence[_Series]) -> list[str]:
-    """Streams in which nothing came for some samples between others."""
+    """Return sentences on streams with samples of 0 between others."""
     sentences = []
     for one in series:
         there = [n for n, value in enumerate(one.values) if value] if one.is_measured and one.unit in _SCALES else []
@@ -297,7 +298,7 @@ def _notes(series: Sequence[_Series]) -> list[str]:
 
 
 def _times(names: Sequence[str], series: Sequence[_Series]) -> dict[str, float]:
-    """Under `names`: least, mean, median, 99th percentile and greatest of all samples. A series has the weight of its samples."""
+    """Return least, mean, median, 99th percentile and greatest of all samples, under `names`. Each series has the weight of its samples."""
     values = sorted(value for one in series for value in one.values)
     if not values:
         return {}
@@ -317,5 +318,5 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def _quantile(ordered: Sequence[float], percent: int) -> float:
-    """The value that so many percent do not exceed (nearest rank)."""
+    """Return the value that `percent` of the values do not exceed (nearest rank)."""
     return ordered[max(0, -(-len(ordered) * percent // 100) - 1)]

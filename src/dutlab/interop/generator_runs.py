@@ -1,4 +1,4 @@
-"""Read the output of pkt-gen and ipgen as trials: frames on one link as of a sweep, ipgen's benchmark as `generation`."""
+"""Import of the output of pkt-gen and ipgen: trials of a sweep on one link; ipgen's benchmark becomes workload `generation`."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from dutlab.units import Pps, l1_rate
 
 
 def pktgen(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
-    """A log of one or several runs, each of a sender or a receiver: a trial a run, of a receiver that took several sizes one a size.
+    """Read a log of pkt-gen with one or several runs, each of a sender or a receiver. Raises InputError.
 
-    Raises InputError.
+    Each run is a trial. A receiver with frames of several sizes gives one trial per size.
     """
     del options
     log = pkt_gen_log.parse(data.decode("utf-8", "replace"))
@@ -29,12 +29,12 @@ def pktgen(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
 
 
 def _of_run(name: str, run: PktGenRun) -> Iterator[Imported]:
-    """Yield a receiver's frames by size, as its reports say; its closing account is of all sizes together."""
+    """Yield the trials of a run. A receiver's trials are by frame size, from its reports, since its closing account adds up all sizes."""
     doubts = [f"line {n} is like a report and cannot be read" for n in run.unread]
     doubts += ["it has no closing account: it was cut, and its rate is that of its reports"] if run.total is None else []
     doubts += [] if run.direction else ["nothing says whether it sent or received; it is taken for a sender"]
     sizes, mixed = pkt_gen_log.by_size(run.reports)
-    if len(sizes) < 2:  # noqa: PLR2004 -- one, or none is given
+    if len(sizes) < 2:  # noqa: PLR2004 -- one size, or none stated
         size = (sizes[0].frame_bytes if sizes else None) or run.frame_bytes
         yield _sized(name, run, SizedReports(size, tuple(run.reports)), run.total, doubts)
         return
@@ -45,7 +45,7 @@ def _of_run(name: str, run: PktGenRun) -> Iterator[Imported]:
 
 
 def _sized(name: str, run: PktGenRun, of: SizedReports, total: Total | None, doubts: Sequence[str]) -> Imported:
-    """Reports of one size, and the account that is of them alone."""
+    """Return the trial of one frame size. `total` is the closing account of this size; None for reports only."""
     what = "received" if run.direction == "Received" else "offered"
     rate = Pps(of.pps if total is None else total.pps)
     seconds = sum(r.seconds for r in of.reports) if total is None else total.seconds
@@ -62,9 +62,9 @@ def _sized(name: str, run: PktGenRun, of: SizedReports, total: Total | None, dou
 
 
 def ipgen(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
-    """A log of `-L` as one trial, the answer of its RFC 2544 test as one a frame size, or what `-X` printed. Raises InputError.
+    """Read a log of `-L` as one trial per test, a result of the RFC 2544 test as one per frame size, or the output of `-X`.
 
-    The answer is what `--rfc2544-output-json` wrote, or the table that it prints.
+    The result is the file of `--rfc2544-output-json`, or the printed table. Raises InputError.
     """
     del options
     text = data.decode("utf-8", "replace")
@@ -117,7 +117,7 @@ def _logged(name: str, seconds: Sequence[ipgen_log.IpgenSecond], faults: Sequenc
 
 
 def _answered(name: str, answer: ipgen_log.IpgenThroughput) -> Imported:
-    """The rate that its search ended with: what it offered last and what came through, but for the loss that it tolerates."""
+    """Return the trial of a search's result: the last offered rate, which the DUT forwarded with at most the tolerated loss."""
     rate = Pps(answer.pps)
     figures = {"intended_pps": answer.pps, "received_pps": answer.pps, "received_bps_l1": float(l1_rate(rate, answer.frame_bytes))}
     note = f"{answer.frame_bytes} bytes: ipgen's throughput, {answer.pps / (answer.ceiling_pps or 1.0):.1%} of the line rate"

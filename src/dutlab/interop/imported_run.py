@@ -1,8 +1,8 @@
-"""The one place that writes a run of what other tools measured: each of their files kept as it was, its trials marked as imported.
+"""Runs of imported results: each imported file is kept unchanged, and its trials are marked as imported.
 
-An importer fills the frame of `Imported`: the cell, the figures, what it left out and which units it assumed. It gives figures as the file
-has them, also where they cannot be (a loss below zero, a rate above the line): `importers.read_data` checks them all in one place
-(`figure_checks.py`), and applies `--line-rate`. Seconds go into the table `seconds`, so that a stall in them is found.
+An importer returns `Imported` objects: the cell, the figures, the parts that it left out and the units that it assumed. It returns figures
+as in the file, also impossible ones (a loss below zero, a rate above the line rate). `importers.read_data` checks the figures of all
+importers (`figure_checks.py`), and applies `--line-rate`. Values of each second go into the table `seconds`, which is checked for stalls.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ from dutlab.subject import Figures, back_of, joined
 from dutlab.units import BpsL1
 
 LINK = "a"
-"""Name of the only direction of a file that names none."""
+"""Name of the link for a file that names none."""
 BACK, BOTH = back_of(LINK), joined((LINK, back_of(LINK)))
-"""Its way back, and both directions together."""
+"""The reverse direction of that link, and both directions together."""
 _DETAIL = 400
-"""Characters: a file may have a thousand series."""
+"""Most characters of a list of names. A file may have a thousand series."""
 
 
 @dataclass(frozen=True)
 class ImportOptions:
-    """Options for what a file leaves open."""
+    """The user's options for facts that a file does not state."""
 
     line_rate: BpsL1 | None = None
 
 
 class Omission(enum.Enum):
-    """Why a part of a file is in no figure. The value is part of a sentence."""
+    """Reasons to leave a part of a file out of all figures. The value is part of a sentence."""
 
     WARM_UP = "warm-up"
     UNREADABLE = "cannot be read"
@@ -61,19 +61,19 @@ class Omission(enum.Enum):
 
 @dataclass(frozen=True)
 class LeftOut:
-    """A part of a file that is in no figure."""
+    """A part of a file that was left out of all figures."""
 
     what: str
-    """In the plural: `seconds`, `tests`, `series`, `lines`."""
+    """Kind of the part, in the plural: `seconds`, `tests`, `series`, `lines`."""
     why: Omission
     count: int = 1
     detail: str = ""
-    """Their names, or the lines that they are in."""
+    """Names of the parts, or their lines in the file."""
 
 
 @dataclass(frozen=True)
 class AssumedUnit:
-    """A unit that the file does not name, and why this one is taken."""
+    """Assumed unit of a field without a unit in the file, with the reason."""
 
     field: str
     unit: str
@@ -82,49 +82,49 @@ class AssumedUnit:
 
 @dataclass(frozen=True)
 class Imported:
-    """One measurement, in the form of a trial. `raw` maps names to what is kept of it in addition to `measured.raw`.
+    """One measurement, in the form of a trial. `raw` maps names to files that are kept in addition to `measured.raw`.
 
-    A path is read when it is kept: ten thousand files do not fit into memory.
+    A path in `raw` is read only when the run is written, since ten thousand files do not fit into memory.
     """
 
     cell: Cell
     measured: Measured
     raw: Mapping[str, bytes | Path] = field(default_factory=dict)
     started: datetime | None = None
-    """None where the file does not say; then it is the time of the import."""
+    """Start of the test; None where the file does not state it. The record then has the time of the import."""
     ended: datetime | None = None
     why: str = ""
-    """Why it has no result; empty when it has one."""
+    """Reason for a missing result; empty for a trial with a result."""
     ceilings: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """Ceilings as in a record. An importer leaves them empty: the user's line rate fills them, for each direction (`a`, `a.back`)."""
+    """Ceilings as in a record. An importer leaves them empty. The user's line rate sets them for each direction (`a`, `a.back`)."""
     apart: Mapping[str, str] = field(default_factory=dict)
-    """Settings that are in the cell only where trials of one device differ in them (`told_apart`): hosts, and choices of a host."""
+    """Settings that are in the cell only if trials of one device differ in them (`told_apart`): hosts, and choices of a host."""
     test_ids: Sequence[str] = ()
-    """Names of the test of which the reports of both its ends have one in common, the surest first."""
+    """Names of the test, the most reliable first. The reports of its two ends share at least one."""
     is_second: bool = False
-    """True if it is the report of the end that has nothing more than the other's (`once_each`)."""
+    """True if the report of the other end has all that this one has (`once_each`)."""
     datagram_bytes: float | None = None
-    """Payload of a UDP datagram. None: goodput is of TCP, or of datagrams of a length that the file does not say."""
+    """Payload of a UDP datagram in bytes; None for TCP, or if the file does not state the length."""
     left_out: Sequence[LeftOut] = ()
-    """Parts that were left out: of the whole file for the first of its trials, else of this trial."""
+    """Parts that were left out. The first trial of a file also has those of the whole file."""
     assumed: Sequence[AssumedUnit] = ()
 
     @property
     def tables(self) -> dict[str, Sequence[Row]]:
-        """Tables that a record keeps of the import."""
+        """Tables on the import for the record: parts left out, and assumed units."""
         left_out: list[Row] = [{"what": o.what, "why": o.why.value, "count": o.count, "detail": o.detail} for o in self.left_out]
         assumed: list[Row] = [{"field": a.field, "unit": a.unit, "why": a.why} for a in self.assumed]
         return {name: rows for name, rows in ((LEFT_OUT, left_out), (ASSUMED, assumed)) if rows}
 
 
 def left_out_of(what: str, why: Omission, names: Iterable[str]) -> tuple[LeftOut, ...]:
-    """One entry for all of `names`; none where there are none."""
+    """Return one entry for all of `names`; an empty tuple without names."""
     all_names = list(names)
     return (LeftOut(what, why, len(all_names), "; ".join(dict.fromkeys(all_names))[:_DETAIL]),) if all_names else ()
 
 
 def imported_cell(device: str, *, workload: str, tool: str, link: str = LINK, params: Mapping[str, str | float | int | None]) -> Cell:
-    """Return the cell of a trial on one link, with `device` as its mode. Infinite and undefined numbers are left out."""
+    """Return the cell of a trial on one link, with `device` as its mode. Infinite and undefined numbers become `not stated`."""
     return Cell(
         mode=device,
         factors={"mode": device},
@@ -140,7 +140,10 @@ def _said(value: float | str | None) -> float | str | None:
 
 
 def once_each(trials: Sequence[Imported]) -> list[Imported]:
-    """Return the trials without second reports of tests whose first report has a result; their files are kept with those."""
+    """Return the trials without second reports of the same test. The files of a second report are kept with the first one.
+
+    A second report stays if the first one has no result.
+    """
     first_of: dict[str, list[int]] = {}
     for n, trial in enumerate(trials):
         for test_id in () if trial.is_second or trial.why else trial.test_ids:
@@ -161,9 +164,9 @@ def once_each(trials: Sequence[Imported]) -> list[Imported]:
 
 
 def told_apart(trials: Sequence[Imported]) -> list[Imported]:
-    """Separate trials of a device with the same request that differ in `apart`: put that into their cells, so that they are no repeats.
+    """Separate trials of a device with the same settings that differ in `apart`: add the difference to their cells.
 
-    Where all of a device agree it stays out: devices are compared also where each was reached at another address.
+    They are then not repeats. A value that all trials of a device share is not added, so devices at different addresses can be compared.
     """
     bare = [_with_said(trial.cell, without=trial.apart) for trial in trials]
     values: dict[tuple[str, str], set[str]] = {}
@@ -189,12 +192,12 @@ def _asked(cell: Cell) -> str:
 
 
 def mended(repairs: Sequence[str], about: str = LINK) -> tuple[Doubt, ...]:
-    """The doubt that a file was incomplete; none where nothing had to be mended."""
+    """Return the doubt that a file was incomplete; an empty tuple without repairs."""
     return (Doubt(DoubtKind.TOOL_INCOMPLETE, "; ".join(repairs), about),) if repairs else ()
 
 
 def frame_words(trials: Iterable[Imported]) -> list[str]:
-    """Return sentences on parts that are in no figure, and on assumed units, with the count over all files."""
+    """Return sentences on parts that were left out, with their count over all files, and on assumed units."""
     counts, details = Counter[tuple[str, Omission]](), dict[tuple[str, Omission], list[str]]()
     assumed = list[str]()
     for trial in trials:
@@ -210,7 +213,7 @@ def frame_words(trials: Iterable[Imported]) -> list[str]:
 
 
 def moment(seconds: float | None) -> datetime | None:
-    """Return the time that a file gives in seconds since the epoch; None for none, and for an impossible one."""
+    """Return the time of a number of seconds since the epoch; None for None and for an impossible time."""
     try:
         return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
     except (ValueError, OverflowError, OSError):
@@ -218,7 +221,7 @@ def moment(seconds: float | None) -> datetime | None:
 
 
 def moment_in(text: object) -> datetime | None:
-    """Return the time of a text in ISO 8601; one without a zone is taken for UTC."""
+    """Return the time of a text in ISO 8601; None for other text. A time without a zone counts as UTC."""
     try:
         instant = datetime.fromisoformat(str(text))
         return moment((instant if instant.tzinfo else instant.replace(tzinfo=UTC)).timestamp())
@@ -229,7 +232,7 @@ def moment_in(text: object) -> datetime | None:
 def write_imported(
     runs: Path, name: str, trials: Sequence[Imported], *, command: Sequence[str], now: datetime, bed: Bed = "one"
 ) -> RunFolder:
-    """A finished run under `runs`, called `name`; `bed` says whether all modes were in one testbed. Raises StoreError, OSError."""
+    """Write a finished run under `runs`, called `name`. `bed` states whether all modes were in one testbed. Raises StoreError, OSError."""
     trials = told_apart(trials)
     cells = _repeats([trial.cell for trial in trials])
     run = RunFolder.create(
@@ -261,13 +264,13 @@ def write_imported(
             run.write_trial(record_of(number, cell, trial, now), {**trial.measured.raw, **files})
         run.write_manifest()
     except BaseException:
-        shutil.rmtree(run.path, ignore_errors=True)  # a part of an import is none; the files that it was made from are still there
+        shutil.rmtree(run.path, ignore_errors=True)  # no part of an import is kept; the imported files still exist
         raise
     return run
 
 
 def _repeats(cells: Sequence[Cell]) -> list[Cell]:
-    """Files that say the same of the same device are repeats of one another."""
+    """Number equal cells as repeats of one another."""
     counts: Counter[str] = Counter()
     out = []
     for cell in cells:
@@ -278,7 +281,7 @@ def _repeats(cells: Sequence[Cell]) -> list[Cell]:
 
 
 def record_of(number: int, cell: Cell, trial: Imported, now: datetime) -> TrialRecord:
-    """The record of a trial in the cell that it has in its run."""
+    """Return the record of a trial. `cell` is its cell in the run."""
     measured = trial.measured
     return TrialRecord(
         trial=number,

@@ -1,4 +1,4 @@
-"""Reads files of other tools, of every kind that can be imported (dutlab/choices.py)."""
+"""Import of other tools' files, for every kind in dutlab/choices.py."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from dutlab.methods.ports import Measured
 from dutlab.store.replace import file_name
 
 Importer = Callable[[str, bytes, ImportOptions], list[Imported]]
-"""(name of the file, its bytes, what the user said) → its trials. Raises InputError."""
+"""(name of the file, its bytes, the user's options) → its trials. Raises InputError."""
 _TRIED_BYTES = 4 << 20
-"""A file is tried with the other importers up to this size: a larger one takes them seconds each."""
+"""Largest file to try with the other importers. Each of them takes seconds for a larger one."""
 _QUOTED = re.compile(rb"^(?:> ?)+", re.MULTILINE)
 _BLOCK = re.compile(rb"(?:^[ \t]+[^\n]*\n?|^\r?\n)+", re.MULTILINE)
-"""Lines that are indented, with blank ones between."""
+"""Block of indented lines, with blank lines between."""
 
 
 class WrongKind(InputError):
-    """A file that its importer cannot read and others can."""
+    """Error for a file that the chosen importer cannot read but others can."""
 
     def __init__(self, error: InputError, kinds: Sequence[str]) -> None:
         super().__init__(error.what, remedy=f"it is a file of {' or '.join(kinds)}: use `dutlab import {kinds[0]}`")
@@ -36,9 +36,9 @@ class WrongKind(InputError):
 
 
 def read_data(kind: str, name: str, data: bytes, options: ImportOptions) -> list[Imported]:
-    """The trials of one file with their checks (`figure_checks`), as `dutlab import` keeps them.
+    """Return the checked trials of one file (`figure_checks`), as `dutlab import` keeps them.
 
-    Raises InputError where it holds no result, WrongKind where another importer reads it, KeyError for an unknown kind.
+    Raises InputError for a file without a result, WrongKind if another importer can read it, KeyError for an unknown kind.
     """
     if options.line_rate is not None and not IMPORTS[kind].has_line:
         raise InputError(f"--line-rate: files of {kind} are not of a link", remedy="leave --line-rate out")
@@ -51,10 +51,10 @@ def read_data(kind: str, name: str, data: bytes, options: ImportOptions) -> list
 
 
 def read_files(kind: str, paths: Sequence[Path], options: ImportOptions) -> tuple[list[Imported], list[str]]:
-    """The trials of all files, and what is wrong with files that hold no result: each of those is kept too, as a failed trial.
+    """Return the trials of all files, and the faults of files without a result. Such a file is kept too, as a failed trial.
 
-    A file is kept with the first of its trials, under its name as far as a run folder takes it. Raises as `read_data` where none holds a
-    result, and OSError.
+    A file is kept with the first of its trials, under its own name if a run folder allows that name. Raises as `read_data` if no file has
+    a result, and OSError.
     """
     trials, faults = list[Imported](), list[InputError]()
     for path in paths:
@@ -75,7 +75,7 @@ def read_files(kind: str, paths: Sequence[Path], options: ImportOptions) -> tupl
 
 
 def _with_result(kind: str, name: str, data: bytes, options: ImportOptions) -> list[Imported]:
-    """Raises InputError, also where none of its figures can be."""
+    """Read and check the trials of a file. Raises InputError, also if all figures of all trials are impossible."""
     trials = [checked(trial, options.line_rate) for trial in _read(kind, name, data, options)]
     if all(trial.why for trial in trials):
         raise InputError(f"{name}: {trials[0].why}")
@@ -83,7 +83,10 @@ def _with_result(kind: str, name: str, data: bytes, options: ImportOptions) -> l
 
 
 def _read(kind: str, name: str, data: bytes, options: ImportOptions) -> list[Imported]:
-    """An exception that is none of ours is a fault of the file: no importer foresees all that a file may hold. Raises InputError."""
+    """Read a file with the importer of `kind`. Raises InputError.
+
+    No importer foresees every possible content, so any other exception also counts as a fault of the file.
+    """
     read: Importer = IMPORTS[kind].importer
     try:
         try:
@@ -100,7 +103,7 @@ def _read(kind: str, name: str, data: bytes, options: ImportOptions) -> list[Imp
 
 
 def _laid_bare(data: bytes) -> Iterator[bytes]:
-    """Text as it was printed: without the marks of a quotation before its lines, then without what indents all lines of a block."""
+    """Yield the text as the tool printed it: without quotation marks (`>`) before its lines, then also without indents of whole blocks."""
     if len(data) > _TRIED_BYTES or b"\0" in data:
         return
     if (unquoted := _QUOTED.sub(b"", data)) != data:
@@ -116,7 +119,7 @@ def _outdented(block: re.Match[bytes]) -> bytes:
 
 
 def _kinds_of(kind: str, name: str, data: bytes) -> list[str]:
-    """The other kinds of which the file is."""
+    """Return the other kinds whose importers can read the file."""
     kinds = []
     for other in IMPORTS if len(data) <= _TRIED_BYTES else ():
         try:

@@ -1,4 +1,4 @@
-"""Parser of INI files, like Python's configparser with its defaults, but it keeps duplicate keys, in order and with their lines.
+"""Parser of INI files, like Python's configparser with its defaults. Unlike it, it keeps duplicate keys, in order and with their lines.
 
 Grammar (configparser in CPython's documentation): the delimiter is the first `:` or `=`. Keys are converted to lower case. `#` and `;`
 begin a comment only as the first character of a line that is not blank. An indented line continues the value above it. Only a newline ends
@@ -28,7 +28,7 @@ _DEEPEST = 10
 
 @dataclass(frozen=True)
 class Entry:
-    """`key: value`; `value` may span lines."""
+    """An entry `key: value`. `value` may have several lines."""
 
     key: str
     value: str
@@ -70,7 +70,7 @@ def parse_ini(text: str, file: str) -> tuple[dict[str, IniSection], list[Fault]]
             lines.setdefault(section["name"], number)
             indent = depth
         elif here is None:
-            if not faults:  # one cause, however many lines
+            if not faults:  # all such lines have one cause
                 faults.append(
                     Fault(file, number, depth + 1, "file", f"{stripped[:60]!r} comes before the first [section]", FaultKind.SYNTAX)
                 )
@@ -85,7 +85,7 @@ def parse_ini(text: str, file: str) -> tuple[dict[str, IniSection], list[Fault]]
 
 
 def interpolated(sections: Mapping[str, IniSection], file: str) -> tuple[dict[str, IniSection], list[Fault]]:
-    """Return the sections with expanded values, and a fault for each value that refers to an unknown one."""
+    """Return the sections with expanded values, and a fault for each value that cannot be expanded."""
     faults: list[Fault] = []
     common = {e.key: e.value for e in sections[DEFAULTS].entries} if DEFAULTS in sections else {}
     out = {}

@@ -1,11 +1,11 @@
-"""Read the output of iperf 2, text or `-y C`, of a client or a server, as trials: TCP and UDP.
+"""Import of iperf 2's output, text or `-y C`, from a client or a server, over TCP and UDP.
 
-A test is the connections of one time: the streams of `-P`, and with `--full-duplex` or `-d` those of both directions. A line from 0 to the
-end is a stream's total, all others are its seconds. With TCP a client counts what it wrote. With UDP it counts what it sent, and the
-server's report has what arrived. Bytes are in powers of 1024, bits in powers of 1000 (iperf's src/stdio.c).
+A test has all connections of the same time: the streams of `-P`, and with `--full-duplex` or `-d` those of both directions. A line from 0
+to the end is the total of a stream, all others are its seconds. A TCP client counts the bytes that it wrote. A UDP client counts the
+datagrams that it sent, and the server's report has those that arrived. Bytes are in powers of 1024, bits in powers of 1000 (src/stdio.c).
 
-`-y C` prints local or client address, remote address, id, interval, bytes and bits a second; of UDP also jitter, lost and total datagrams,
-which are -1 at a sender (reports.c). iperf 2.1 writes 1970 as the time of a total: then it is not known which streams ran together.
+`-y C` prints local or client address, remote address, id, interval, bytes and bits a second; for UDP also jitter, lost and total datagrams,
+which are -1 at a sender (reports.c). iperf 2.1 writes 1970 as the time of a total. Then it is not known which streams ran together.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ _BYTES = {"": 8.0, "K": 8 * 2.0**10, "M": 8 * 2.0**20, "G": 8 * 2.0**30, "T": 8 
 _CSV_TCP, _CSV_UDP = 9, 14
 _EPOCH = 1970
 _LONGEST_FIELD = 50
-"""An IPv6 address."""
+"""Most characters of a field: an IPv6 address."""
 _SUM_IDS = frozenset({"-1", "SUM"})
 _SHORTEST_S, _LONGEST_S = 0.05, 1e9
 _TOGETHER = 0.5
-"""Streams are of one test where they ran together for this share of the shorter one."""
+"""Streams are of one test if they ran together for more than this share of the shorter one."""
 _DIRECTIONS = {LINK: "forward", BACK: "reverse", BOTH: "both"}
 _ADDED = ("goodput_bps", "sent_bps", "retransmits")
 
 
 @dataclass(frozen=True)
 class _Sample:
-    """A line: of one stream, or of all (`SUM`)."""
+    """One line of output, for one stream or for all (`SUM`)."""
 
     stream: str
     begin_s: float
@@ -60,7 +60,7 @@ class _Sample:
     jitter_ms: float | None = None
     lost: int | None = None
     total: int | None = None
-    """Datagrams; None where the line has no account of what came."""
+    """Number of datagrams; None if the line does not count arrivals."""
     retransmits: int | None = None
     ended: datetime | None = None
 
@@ -74,11 +74,11 @@ class _Test:
     protocol: str = "tcp"
     datagram: int | None = None
     streams: dict[str, bool] = field(default_factory=dict)
-    """Id → whether it goes back."""
+    """Id of a stream → True if it runs in the reverse direction."""
     samples: list[_Sample] = field(default_factory=list)
     doubts: list[str] = field(default_factory=list)
     stream: int | None = None
-    """Its number where it is one of several that cannot be grouped into tests."""
+    """Number of the test, if streams cannot be grouped into tests; else None."""
 
 
 def _documents(data: bytes) -> tuple[Sequence[Document], list[str]]:
@@ -93,7 +93,10 @@ def _documents(data: bytes) -> tuple[Sequence[Document], list[str]]:
 
 
 def _of_text(text: str) -> Iterator[_Test]:
-    """A header may come behind the lines of its connections. Whoever connects before anybody connected to it is the client."""
+    """Yield the tests of a text. A header may come after the lines of its connections.
+
+    An end that opened a connection before it accepted one is the client.
+    """
     protocol, length, is_client, listens, ports, test = "tcp", None, False, set[str](), set[str](), _Test()
     for line in text.splitlines():
         if header := _HEADER.match(line):
@@ -114,7 +117,7 @@ def _of_text(text: str) -> Iterator[_Test]:
             test.streams[connected["id"]] = "(reverse)" in connected["rest"] or (answers if is_client else bool(listens) and not answers)
         elif (match := _LINE.match(line)) and (sample := _sample(match, test)):
             test.samples.append(sample)
-            test.protocol = "udp" if sample.jitter_ms is not None else test.protocol  # a text may lack its header
+            test.protocol = "udp" if sample.jitter_ms is not None else test.protocol  # the header of a text may be missing
     if test.samples:
         yield test
 
@@ -140,7 +143,7 @@ def _sample(match: re.Match[str], test: _Test) -> _Sample | None:
 
 
 def _of_csv(text: str) -> Iterator[_Test]:
-    """Totals of streams that ran together, with their seconds."""
+    """Yield the tests of `-y C`: totals of streams that ran together, with their seconds."""
     rows = [row for line in text.splitlines() if (row := line.split(","))[0].isdecimal() and len(row) in (_CSV_TCP, _CSV_UDP)]
     rows = [row for row in rows if max(map(len, row)) <= _LONGEST_FIELD]
     sent = {_csv_stream(row) for row in rows if len(row) == _CSV_UDP and row[11].startswith("-")}
@@ -168,7 +171,7 @@ def _csv_stream(row: Sequence[str]) -> str:
 
 
 def _csv_sample(row: Sequence[str], sent: Collection[str]) -> _Sample | None:
-    """`sent`: streams of a sender, whose lines of single seconds count what was sent too."""
+    """Return the sample of a row; None for an unreadable row. `sent` has the streams of senders, whose seconds count sent datagrams too."""
     try:
         begin_s, end_s = (float(part) for part in row[6].split("-", 1))
         udp = (float(row[9]), int(row[10]), int(row[11])) if len(row) == _CSV_UDP else None
@@ -183,14 +186,14 @@ def _csv_sample(row: Sequence[str], sent: Collection[str]) -> _Sample | None:
 
 def _csv_moment(text: str) -> datetime | None:
     try:
-        instant = datetime.strptime(text[:14], "%Y%m%d%H%M%S")  # noqa: DTZ007 -- it names no zone, and only differences count
+        instant = datetime.strptime(text[:14], "%Y%m%d%H%M%S")  # noqa: DTZ007 -- it has no zone, and only differences are used
     except ValueError:
         return None
     return None if instant.year <= _EPOCH else instant
 
 
 def _csv_totals(samples: Sequence[_Sample]) -> Iterator[_Sample]:
-    """Yield the lines from 0 of each stream that no longer line follows."""
+    """Yield the totals: lines of a stream from 0 on, without a longer line after them."""
     for n, sample in enumerate(samples):
         later = next((s for s in samples[n + 1 :] if s.stream == sample.stream and (s.total is None) == (sample.total is None)), None)
         if sample.begin_s == 0 and (later is None or (later.begin_s == 0 and later.end_s <= sample.end_s + _SHORTEST_S)):
@@ -198,7 +201,7 @@ def _csv_totals(samples: Sequence[_Sample]) -> Iterator[_Sample]:
 
 
 def _ran_together(one: _Sample, other: _Sample) -> bool:
-    """Return whether two totals are of one time; without any time, none are known to be."""
+    """Return True if two streams ran at the same time; False if a time is not known."""
     if one.ended is None or other.ended is None:
         return False
     begun = max(s.ended - timedelta(seconds=s.seconds) for s in (one, other) if s.ended is not None)
@@ -207,7 +210,7 @@ def _ran_together(one: _Sample, other: _Sample) -> bool:
 
 
 def _document(test: _Test) -> Document | None:
-    """A test in our words; None for one without a total."""
+    """Return a test with our names of its values; None for a test without a total."""
     longest = max((s.end_s for s in test.samples if s.begin_s == 0), default=0.0)
     if longest <= 0:
         return None
@@ -229,7 +232,7 @@ def _document(test: _Test) -> Document | None:
 
 
 def _totals(test: _Test, *, is_back: bool, came: bool) -> list[_Sample]:
-    """The last line of each stream from 0 on, of what came or of what was sent."""
+    """Return the last line from 0 on of each stream, of received (`came`) or sent data; or the line of the sum alone, if it suffices."""
     sample_by_stream: dict[str, _Sample] = {}
     for s in test.samples:
         if s.begin_s == 0 and s.is_back == is_back and (s.total is not None) == came and s.end_s > 0:
@@ -257,7 +260,7 @@ def _way(test: _Test, *, is_back: bool) -> dict[str, float]:
 
 
 def _seconds(test: _Test, longest: float) -> list[Row]:
-    """Rates of all streams together, by the time at which a line ends."""
+    """Return the rates of all streams together, by the end time of their lines."""
     lines = [s for s in test.samples if not (s.begin_s == 0 and s.end_s >= longest - _SHORTEST_S)]
     sums = [s for s in lines if s.stream == "SUM"] or lines
     rates: dict[float, float] = {}

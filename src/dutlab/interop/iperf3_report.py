@@ -1,4 +1,4 @@
-"""Report of one end of an iperf3 test, in any form; and the rule which tests are not repeats."""
+"""Report of one end of an iperf3 test, from any output format, and the rule that separates UDP tests at different rates."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from dutlab.spec.workloads.setting import Value
 from dutlab.tools.iperf3.json_output import both_ways
 
 FORWARD, REVERSE = "forward", "reverse"
-"""Directions in the client's words."""
+"""Directions as the client names them."""
 SEVERAL_RATES = 1.1
-"""Tests of UDP in one file that sent at rates so far apart were not asked for the same rate."""
+"""Ratio of sent rates above which UDP tests of one file count as tests of different intended rates."""
 
 
 @dataclass(frozen=True)
 class Iperf3Report:
-    """Figures by our names, a row for each second, and the request as far as the report has it."""
+    """Figures by our names, a row for each second, and the requested settings as far as the report has them."""
 
     figures: Mapping[str, Mapping[str, float]]
-    """Place → figures, that of the whole test first."""
+    """Place → figures; the place of the whole test comes first."""
     asked: Mapping[str, Value]
     is_server: bool = False
     test_ids: tuple[str, ...] = ()
-    """Test ids, as in `Imported`."""
+    """Names of the test, as in `Imported`."""
     seconds: Sequence[Row] = ()
     repairs: tuple[str, ...] = ()
     below_zero: str = ""
-    """Reason for a count of lost datagrams below zero."""
+    """Count of lost datagrams in words, if it is below zero; else empty."""
     facts: Mapping[str, str] = field(default_factory=dict)
     omitted: int = 0
     """Seconds of the warm-up (-O)."""
@@ -41,7 +41,7 @@ class Iperf3Report:
 
 
 def places_of(figures: Mapping[str, Mapping[str, float]], *, is_both: bool) -> dict[str, dict[str, float]]:
-    """Figures by direction, by the place of each; of a test in both directions also their sum."""
+    """Return the figures by place instead of direction; for a test in both directions also their sum."""
     if is_both:
         return both_ways(LINK, figures.get(FORWARD), figures.get(REVERSE))
     (way, of), *_ = figures.items()
@@ -49,13 +49,13 @@ def places_of(figures: Mapping[str, Mapping[str, float]], *, is_both: bool) -> d
 
 
 def ids_of(cookie: object, ends: Sequence[tuple[object, object]]) -> tuple[str, ...]:
-    """Names of a test: addresses and ports of its first stream, which NAT changes, and the cookie that the client made."""
+    """Return the names of a test: addresses and ports of its first stream (NAT changes them), and the client's cookie."""
     of_stream = " ".join(sorted(f"{str(address).removeprefix('::ffff:')} {port}" for address, port in ends))
     return tuple(filter(None, (of_stream, str(cookie or ""))))
 
 
 def with_rates(reports: Sequence[Iperf3Report]) -> list[Iperf3Report]:
-    """Add the sent rate, in two digits, to tests of UDP that do not say the asked rate, where they sent at several rates."""
+    """Add the sent rate in two digits as the intended rate to UDP tests that do not state one, if they sent at different rates."""
     open_ = {n: rate for n, r in enumerate(reports) if r.asked.get("rate_bps") is None and (rate := _sent_bps(r))}
     rates = sorted(open_.values())
     if all(b <= a * SEVERAL_RATES for a, b in pairwise(rates)):
@@ -64,7 +64,7 @@ def with_rates(reports: Sequence[Iperf3Report]) -> list[Iperf3Report]:
 
 
 def _sent_bps(report: Iperf3Report) -> float | None:
-    """Return the sent rate of UDP: a server knows what arrived, and what share that is."""
+    """Return the sent rate of a UDP test. A server knows only the received rate and the loss ratio, which give it."""
     if report.asked.get("protocol") != "udp":
         return None
     whole = next(iter(report.figures.values()))

@@ -1,4 +1,4 @@
-"""Files of iperf3 as trials of ours: `-J`, `--json-stream`, and what it prints for people; any number of tests, TCP, UDP and SCTP."""
+"""Import of iperf3's output: `-J`, `--json-stream` and text, with any number of tests, over TCP, UDP and SCTP."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ from dutlab.units import si
 
 _FRAME = re.compile(r"^(?:iperf Done\.|-{20,}|Server listening on .*)$", re.MULTILINE)
 _TEXT_OF_SERVER = "Server JSON output:"
-"""Line that `--get-server-output` prints before a report of the same test."""
+"""Line before the server's report of the same test, with `--get-server-output`."""
 
 
 def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
-    """Read the file `name`, a trial for each test. The device is called as the file, without its ending. Raises InputError."""
+    """Read the file `name`: one trial per test. The device is named after the file, without its ending. Raises InputError."""
     del options
     try:
         reports, faults, around = _reports(data)
@@ -84,7 +84,7 @@ def _trial(name: str, report: Iperf3Report, faults: Sequence[str], left_out: Seq
 
 
 def _reports(data: bytes) -> tuple[list[Iperf3Report], list[str], list[str]]:
-    """Every report in a file, in its order, what is wrong with others, and text that is none. Raises UnreadableError."""
+    """Return the reports of a file in order, the faults of unusable ones, and sentences on other text. Raises UnreadableError."""
     reports, faults, stream = list[Iperf3Report](), list[str](), _Stream()
     around, idle, after_server = list[str](), list[str](), False
 
@@ -92,7 +92,7 @@ def _reports(data: bytes) -> tuple[list[Iperf3Report], list[str], list[str]]:
         try:
             reports.append(_report(document, repairs))
         except UnreadableError as error:
-            # A server that is ended between two tests reports one that never began.
+            # A server that is stopped between two tests reports a test that never began.
             (idle if "test_start" not in member(document, "start") and _is_cut_short(str(document.get("error"))) else faults).append(
                 str(error)
             )
@@ -162,11 +162,11 @@ _ALSO = {
     "tos": "tos",
     "window_bytes": "sock_bufsize",
 }
-"""Other settings of a test, where they were asked for: our name → iperf3's."""
+"""Other settings of a test that the user may have chosen: our name → iperf3's."""
 
 
 def _results(document: Mapping[str, Any], repairs: Sequence[str]) -> tuple[dict[str, Iperf3Result], list[str]]:
-    """Direction → its result, in the client's words, and why another has none."""
+    """Return direction → result, with directions as the client names them, and the faults of directions without a result."""
     is_reverse = json_output.is_reverse(document)
     ways = {FORWARD: False, REVERSE: True} if json_output.has_back(document) else {REVERSE if is_reverse else FORWARD: False}
     results, faults = dict[str, Iperf3Result](), list[str]()
@@ -179,7 +179,7 @@ def _results(document: Mapping[str, Any], repairs: Sequence[str]) -> tuple[dict[
 
 
 def _ends(start: Mapping[str, Any]) -> list[tuple[object, object]]:
-    """Address and port of both ends of the first stream."""
+    """Return address and port of both ends of the first stream; empty if one is missing."""
     connected = start.get("connected")
     first = connected[0] if isinstance(connected, list) and connected and isinstance(connected[0], Mapping) else {}
     ends = [(first[f"{end}_host"], first.get(f"{end}_port")) for end in ("local", "remote") if f"{end}_host" in first]
@@ -195,7 +195,7 @@ def _apart(start: Mapping[str, Any], end: Mapping[str, Any], *, is_server: bool)
 
 
 def _row(interval: Iperf3Interval, way: str, result: Iperf3Result, *, is_both: bool) -> Row:
-    """Return the row of an interval. For a UDP sender the rate is that of datagrams sent, of which some were lost."""
+    """Return the row of an interval. For a UDP sender the rate counts sent datagrams, some of which were lost."""
     rate = "sent_bps" if interval.of_sender and result.jitter_ns is not None else "goodput_bps"
     row: Row = {"at_s": interval.end_s, rate: interval.goodput_bps, "retransmits": interval.retransmits}
     return {**row, "direction": LINK if way == FORWARD else BACK} if is_both else row
@@ -211,7 +211,7 @@ def _whole(of: Mapping[str, Any], key: str) -> int | None:
 
 
 class _Stream:
-    """Lines of `--json-stream`, put together as the objects that `-J` would have printed."""
+    """Collector that joins lines of `--json-stream` into the objects that `-J` would print."""
 
     def __init__(self) -> None:
         self._whole: dict[str, Any] | None = None
@@ -219,7 +219,7 @@ class _Stream:
         self._ended: list[tuple[dict[str, Any], list[str]]] = []
 
     def takes(self, piece: JsonPiece) -> bool:
-        """Return whether the piece is an event, or another line between events."""
+        """Take an event, or another line between events. Return False for any other piece."""
         document = piece.document
         if document is None:
             if self._whole is None or not (piece.fault or not reports_of(piece.text)[0]):
@@ -241,12 +241,12 @@ class _Stream:
         return True
 
     def ended(self) -> Iterator[tuple[Mapping[str, Any], Sequence[str]]]:
-        """Those that are complete since the last call."""
+        """Yield the objects that were completed since the last call."""
         while self._ended:
             yield self._ended.pop(0)
 
     def rest(self) -> Iterator[tuple[Mapping[str, Any], Sequence[str]]]:
-        """The last one too."""
+        """Yield the remaining objects, the unfinished last one included."""
         self._end()
         yield from self.ended()
 

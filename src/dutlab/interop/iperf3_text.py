@@ -1,9 +1,9 @@
-"""Read iperf3's text, of a client or a server, as reports: from Linux, the BSDs and Windows, of one stream and of several.
+"""Parser of iperf3's text, from clients and servers on Linux, the BSDs and Windows, with one or several streams.
 
-Differences between versions and systems are read too: `Bandwidth` or `Bitrate`, no retransmissions where the system does not report them
-(Windows), UDP before 3.2, whose summary names no receiver and has the sent rate. Servers before 3.2 print 0 for the other side,
-which they do not know. `-V` prints the request; the command line, where the text has it, gives it too. Lines may begin with a time
-(`--timestamps`). A record holds rates as they were printed, in three digits.
+It knows the differences between versions and systems. The column is `Bandwidth` or `Bitrate`. Windows reports no retransmissions. Before
+3.2 the summary of UDP names no receiver and has the sent rate, and servers print 0 for the other side, which they do not know. The
+requested settings come from `-V`, or from the command line if the text has it. Lines may begin with a time (`--timestamps`). Rates have
+the printed three digits.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _MEGABIT_A_SECOND = 1048576
 
 @dataclass(frozen=True)
 class _Total:
-    """The summary of one side, of all streams together."""
+    """Summary of one side, for all streams together."""
 
     bps: float
     to_s: float
@@ -71,10 +71,10 @@ class _Total:
 
 
 def reports_of(text: str) -> tuple[list[Iperf3Report], list[str]]:
-    """Every test of a text in its order, and why others have no result."""
+    """Return the tests of a text in order, and the faults of tests without a result."""
     text = unstamped(text.replace("\r\n", "\n").replace("\r", "\n"))
     text = _SERVER_OUTPUT.sub("", text)
-    early = _ERROR.match(text)  # standard error of the one test of a file is before its lines where both went into the file
+    early = _ERROR.match(text)  # in a file with both streams, standard error of a single test comes before its lines
     begins = [found.start() for found in _TEST.finditer(text)]
     begins = [0, *begins] if not begins or begins[0] > 0 else begins
     begins += [b + more for b, end in zip(begins, [*begins[1:], len(text)], strict=True) for more in _further(text[b:end])]
@@ -84,7 +84,7 @@ def reports_of(text: str) -> tuple[list[Iperf3Report], list[str]]:
     found, faults = list[Iperf3Report](), list[str]()
     for before, begin, part in parts:
         if begin not in whole:
-            # A server that is ended between two tests cuts none short.
+            # A server that is stopped between two tests does not cut a test short.
             faults += [f"it reports: {e['what'].strip()}" for e in [_ERROR.search(part)] if e and not (whole and _is_cut_short(e))]
             continue
         commands = _COMMAND.findall(text[max(before, begin - _COMMAND_IS_WITHIN) : begin])
@@ -97,7 +97,7 @@ def reports_of(text: str) -> tuple[list[Iperf3Report], list[str]]:
 
 
 def _further(text: str) -> Iterator[int]:
-    """Yield where tests begin of which only lines are left, without iperf3's introduction: after the sums of another test."""
+    """Yield the positions where tests without iperf3's introduction begin: after the sums of another test."""
     sums, end = set[tuple[str, str, str]](), 0
     for line in lines_of(text):
         own, head = (line.stream, line.role, line.side), text.find("[ ID]", end, line.at)
@@ -120,7 +120,7 @@ def _report(text: str, options: Mapping[str, Value], error: re.Match[str] | None
     is_both = any(line.role for line in lines)
     figures, seconds, repairs, faults = dict[str, dict[str, float]](), list[Row](), list[str](), list[str]()
     below, totals = "", list[_Total]()
-    for way, own in ways.items():  # of both, one may have no lines
+    for way, own in ways.items():  # one of both directions may have no lines
         try:
             of = _Way(own, sums, is_server=is_server)
             figures[way] = of.figures()
@@ -160,10 +160,10 @@ def _report(text: str, options: Mapping[str, Value], error: re.Match[str] | None
 
 
 class _Way:
-    """The lines of one direction."""
+    """Lines of one direction, with its figures and rows."""
 
     def __init__(self, lines: Sequence[TextLine], of_sums: Collection[int], *, is_server: bool) -> None:
-        """`of_sums` has the ids of those that are sums."""
+        """Split the lines into intervals and sums. `of_sums` has the ids (id()) of lines that are sums."""
         self._intervals = [line for line in lines if id(line) not in of_sums and not line.is_omitted]
         sums = [line for line in lines if id(line) in of_sums]
         self._is_server = is_server
@@ -175,7 +175,7 @@ class _Way:
         self.below_zero = f"{self.last.counted_lost} datagrams" if self.last and self.last.counted_lost < 0 else ""
 
     def figures(self) -> dict[str, float]:
-        """Raises UnreadableError."""
+        """Return the figures of the direction. Raises UnreadableError."""
         last, sent, came = self.last, self.sent, self.came
         if last is None:
             why = "it says nothing of what was received" if sent is not None else "it ended early: it has no summary"
@@ -187,7 +187,7 @@ class _Way:
         loss = lost / last.datagrams if last.datagrams else None
         if came is not None:
             values = {"goodput_bps": came.bps}
-            if sent is not None and (sent.bps > 0 or came.bps == 0):  # a server of 3.1 prints 0 for what it does not know
+            if sent is not None and (sent.bps > 0 or came.bps == 0):  # a server of 3.1 prints 0 for unknown values
                 values["sent_bps"] = sent.bps
         elif last.bps == 0 and last.datagrams > lost:  # before 3.2, a server that received
             values = {"goodput_bps": self._mean()}
@@ -201,7 +201,7 @@ class _Way:
 
     @property
     def rows(self) -> list[Row]:
-        """A row an interval, of all streams together, without the sliver that a server may have at the end."""
+        """A row per interval, for all streams together, without the very short interval that a server may have at the end."""
         least_s = max((line.to_s - line.from_s for line in self._intervals), default=0.0) / 2
         intervals = [line for line in self._intervals if line.to_s - line.from_s >= least_s]
         whole = [line for line in intervals if line.stream == SUM]
@@ -212,7 +212,7 @@ class _Way:
         return [_row(to_s, of, sent=of_udp and of[0].datagrams is None) for to_s, of in groups.items() if whole or len(of) == self._streams]
 
     def _total(self, lines: Sequence[TextLine]) -> _Total | None:
-        """Return the total of the sum's line, or else of those of all streams."""
+        """Return the total from the line of the sum, else from the lines of all streams; None if streams are missing."""
         whole = [line for line in lines if line.stream == SUM][-1:]
         if not whole:
             whole = list({line.stream: line for line in lines}.values())
@@ -238,14 +238,17 @@ class _Way:
 
 
 def _summaries(text: str, lines: Sequence[TextLine]) -> Iterator[TextLine]:
-    """Lines below the last rule of dashes and a headline; between seconds of several streams there are rules, but no headlines."""
+    """Yield the lines of the summary: below the last row of dashes that a headline follows.
+
+    Rows of dashes between seconds of several streams have no headline after them.
+    """
     below = text.rfind("- - - - -")
     is_end = below >= 0 and "[ ID]" in text[below:]
     yield from [line for line in lines if line.side] or [line for line in lines if is_end and line.at > below]
 
 
 def _ways(text: str, lines: Sequence[TextLine], sums: set[int], *, is_server: bool) -> dict[str, list[TextLine]]:
-    """Direction → its lines, in the client's words: forward is from client to server."""
+    """Return direction → its lines, with directions as the client names them: forward is from client to server."""
     if any(line.role for line in lines):
         ways: dict[str, list[TextLine]] = {FORWARD: [], REVERSE: []}
         for line in lines:
@@ -262,7 +265,7 @@ def _ways(text: str, lines: Sequence[TextLine], sums: set[int], *, is_server: bo
 
 
 def _said_of(text: str, said: Mapping[str, str], options: Mapping[str, Value]) -> dict[str, Value]:
-    """Return the request: by the command, and better by `-V`."""
+    """Return the requested settings: from `-V`, else from the command line."""
     asked: dict[str, Value] = {k: v for k, v in options.items() if k != "congestion"}
     if match := _VERBOSE.search(text):
         asked |= {
@@ -275,7 +278,7 @@ def _said_of(text: str, said: Mapping[str, str], options: Mapping[str, Value]) -
 
 
 def _options(command: str) -> dict[str, Value]:
-    """Return the settings in a command, `-b 1G` and `-b1G` alike."""
+    """Return the settings in a command line; `-b 1G` and `-b1G` are the same."""
     words, settings = command.split(), dict[str, Value]()
     for n, word in enumerate(words):
         name, is_long, value = word.partition("=") if word.startswith("--") else (word[:2], "", word[2:])
@@ -287,11 +290,11 @@ def _options(command: str) -> dict[str, Value]:
             settings["protocol"] = "sctp"
     if "-u" in words or "--udp" in words:
         settings.setdefault("rate_bps", float(_MEGABIT_A_SECOND))
-    return {key: value for key, value in settings.items() if value}  # -b 0: as fast as it can
+    return {key: value for key, value in settings.items() if value}  # -b 0 means no limit
 
 
 def _value(key: str, value: str) -> Value:
-    """Rates count in thousands, sizes in 1024 (units.c). Raises ValueError."""
+    """Return the value of an option. Rates have powers of 1000, sizes of 1024 (iperf3's units.c). Raises ValueError."""
     if key not in {"rate_bps", "length_bytes", "mss_bytes"}:
         return value
     value = value.partition("/")[0].lower()  # -b 1G/10: bursts
@@ -301,7 +304,7 @@ def _value(key: str, value: str) -> Value:
 
 
 def _row(to_s: float, lines: Sequence[TextLine], *, sent: bool) -> Row:
-    """`sent`: of UDP at the sender, whose last column is a count of datagrams."""
+    """Return the row of an interval. `sent` marks UDP at the sender, where the last column is a count of datagrams."""
     again = [line.retransmits for line in lines if line.retransmits is not None]
     rate = "sent_bps" if sent else "goodput_bps"
     return {"at_s": to_s, rate: sum(line.bps for line in lines), "retransmits": sum(again) if again and not sent else None}

@@ -1,13 +1,13 @@
-"""The JSON of the trex-loadtest tools, both directions: one ramp, one sample a second, as their graphs (trex-loadtest-viz) read it.
+"""Reader and writer of trex-loadtest's JSON: one ramp, one sample a second, in the form that its graphs (trex-loadtest-viz) read.
 
     {"vars":  {"warmup_mult": "1kpps", "warmup_duration": 30, "rampup_target": 100, "rampup_duration": 600, "hold_duration": 30,
                "profile_file": "imix.py", "unidirectional": false},
      "stats": {"1000.5": {"0": {"tx_pps": 1e5, "rx_pps": 1e5, "tx_util": 6.7, "rx_util": 6.7}, "1": {…}}, …}}
 
-Channel 0 is the port that sends there, channel 1 the one behind the DUT: frames there are `tx` of 0 and `rx` of 1. The order of
-the samples in the file is their order in time. Rates must be written as floats, or the graphs divide them as whole
-numbers; a sample without traffic in it breaks them, so none is written. `tx_bps_L1` and `rx_bps_L1` are as TRex's own statistics call
-them; the graphs pass them over.
+Channel 0 is the port that sends in the forward direction, channel 1 the port behind the DUT. Forward frames are `tx` of 0 and `rx` of 1.
+The order of the samples in the file is their order in time. Rates must be written as floats, or the graphs divide them as whole numbers.
+A sample without traffic breaks the graphs, so none is written. `tx_bps_L1` and `rx_bps_L1` are the names in TRex's own statistics; the
+graphs ignore them.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _RATES = ("tx_pps", "rx_pps", "tx_util", "rx_util")
 _BITS = ("tx_bps_L1", "rx_bps_L1")
 _MOST_FAULTS = 20
 _PROFILES = {"64": "udp_1pkt_simple_bdir.py"}
-"""Names under which the graphs know a profile; every other name is taken as it is."""
+"""Frame size → name of its profile in the graphs. Every other name is used unchanged."""
 
 
 @dataclass(frozen=True)
 class Channel:
-    """A port in one second. Rates in frames and bits a second, utilisation in percent of its line rate."""
+    """Rates of a port in one second: frames and bits a second, and utilisation in percent of its line rate."""
 
     tx_pps: float
     rx_pps: float
@@ -44,7 +44,7 @@ class Channel:
 
 @dataclass(frozen=True)
 class LoadtestSample:
-    """One second. `key` is whatever the file calls it, a time stamp as a rule."""
+    """Sample of one second. `key` is its name in the file, usually a time stamp."""
 
     key: str
     ports: tuple[Channel, Channel]
@@ -52,7 +52,7 @@ class LoadtestSample:
 
 @dataclass(frozen=True)
 class LoadtestFile:
-    """Contents of such a file. Durations in seconds, `rampup_target` in percent of line rate."""
+    """Contents of a trex-loadtest file. Durations are in seconds, `rampup_target` in percent of line rate."""
 
     warmup_mult: str
     warmup_duration: float
@@ -71,19 +71,19 @@ class LoadtestFile:
 
     @property
     def line_bps_l1(self) -> float | None:
-        """The line rate that bits and utilisation together tell, by the busiest second; None without both."""
+        """Line rate from bits ÷ utilisation in the busiest second; None without both."""
         pairs = [(c.rx_util, c.rx_bps_l1) for s in self.samples for c in s.ports if c.rx_bps_l1 and c.rx_util > 0]
         util, bits = max(pairs, default=(0.0, None))
         return None if bits is None else bits / util * 100
 
 
 def profile_file(frame_size: str) -> str:
-    """The name under which a frame size or mix of ours is in such a file."""
+    """Return the file's name of one of our frame sizes or mixes."""
     return _PROFILES.get(frame_size, f"{frame_size}.py")
 
 
 def to_bytes(of: LoadtestFile) -> bytes:
-    """The file. Samples in which nothing was sent are left out."""
+    """Return the file as bytes. Samples without sent frames are left out."""
     directions = CHANNELS[:1] if of.unidirectional else CHANNELS
     samples = [s for s in of.samples if all(s.ports[int(c)].tx_pps > 0 for c in directions)]
     data = {

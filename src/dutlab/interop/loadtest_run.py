@@ -1,4 +1,4 @@
-"""Between trex-loadtest's file and a trial of ours: the same ramp in either form."""
+"""Import and export of trex-loadtest's files: conversion between such a file and a trial of a ramp."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dutlab.units import BpsL1, Pps, Seconds, parse_pps, si
 
 
 def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
-    """Read the file `name` as a trial. The device is called as the file, without `.json`. Raises InputError."""
+    """Read the file `name` as a trial. The device is named after the file, without `.json`. Raises InputError."""
     of = from_bytes(data, name)
     ramp = _ramp(of, options)
     directions = {LINK: _seconds(of, 0, ramp.line)} | ({} if of.unidirectional else {BACK: _seconds(of, 1, ramp.line)})
@@ -38,7 +38,7 @@ def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
 
 
 def file_of(record: TrialRecord) -> LoadtestFile:
-    """A trial of a ramp on one link as such a file. Raises InputError for any other trial."""
+    """Return a trial of a ramp on one link as a trex-loadtest file. Raises InputError for any other trial."""
     rows, params = record.tables.get("seconds", []), record.cell.params
     if record.cell.workload != "loadtest" or not rows or len(record.cell.links) != 1:
         what = f"trial {record.trial} is not a ramp on one link with a result"
@@ -72,7 +72,7 @@ def file_of(record: TrialRecord) -> LoadtestFile:
 
 
 _LATE_S = 2.0
-"""The first and the last second of a ramp may be missing without its end being so."""
+"""Time by which a file may end before its ramp and still be whole: the first and the last second may be missing."""
 _COLUMNS = ("offered_pps", "received_pps", "offered_line_ratio", "received_line_ratio", "offered_bps_l1", "received_bps_l1")
 
 
@@ -88,12 +88,12 @@ def _ramp(of: LoadtestFile, options: ImportOptions) -> RampRequest:
     try:
         warmup = parse_pps(of.warmup_mult)
     except ValueError:
-        warmup = Pps(0.0)  # a share, or bits: it stays in the file's words, and nothing is computed from it here
+        warmup = Pps(0.0)  # a share, or bits: kept as the file's text, and not used in computations here
     return RampRequest(warmup, Seconds(of.warmup_duration), Pps(0.0), Seconds(of.rampup_duration), Seconds(of.hold_duration), line, source)
 
 
 def _seconds(of: LoadtestFile, sender: int, line: BpsL1) -> list[LoadtestSecond]:
-    """Seconds of the direction from port `sender` to the other."""
+    """Return the seconds of the direction from port `sender` to the other port."""
     seconds = []
     for at, sample in zip(_instants(of), of.samples, strict=True):
         tx, rx = sample.ports[sender], sample.ports[1 - sender]
@@ -106,13 +106,13 @@ def _seconds(of: LoadtestFile, sender: int, line: BpsL1) -> list[LoadtestSecond]
 
 
 def _cut(of: LoadtestFile) -> str:
-    """Return where the file ends before its ramp could; empty for a whole ramp."""
+    """Return a sentence if the file ends before its ramp; empty for a whole ramp."""
     asked, end_s = of.warmup_duration + of.rampup_duration, _instants(of)[-1]
     return "" if end_s >= asked - _LATE_S else f"the file ends {end_s:.0f} s into a ramp that was to last {asked:.0f} s"
 
 
 def _instants(of: LoadtestFile) -> list[float]:
-    """Ends of the samples, from the first frame on: by their keys where these are time stamps that rise, else one a second."""
+    """Return the end time of each sample, from the first frame on: from the keys if they are rising time stamps, else one a second."""
     try:
         stamps = [float(s.key) for s in of.samples]
     except ValueError:

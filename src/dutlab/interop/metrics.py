@@ -1,16 +1,17 @@
-"""A run as metrics of Prometheus, while it goes and after: made of its events alone, so any process that can read its folder can tell them.
+"""Metrics of a run for Prometheus, during the run and after it.
 
-The text format 0.0.4 of Prometheus, and OpenMetrics 1.0 (the same with an end mark). Every metric is a gauge that begins with `dutlab_`:
+They use only the events of the run, so any process that can read its folder can compute them.
+The format is Prometheus text 0.0.4, or OpenMetrics 1.0 (the same with an end mark). Every metric is a gauge that begins with `dutlab_`:
 
     dutlab_run_info{run,experiment,folder}         1
     dutlab_run_running{run}                        1 while a process carries the run out
     dutlab_run_trials{run}, dutlab_run_trials_done{run}
-    dutlab_run_left_seconds{run}                   estimate of what has no record yet
+    dutlab_run_left_seconds{run}                   estimated time of trials without a record
     dutlab_run_ended_trials{run,status}            measured, failed, refused, disturbed
     dutlab_run_doubts{run,grade}
-    dutlab_trial_info{run,trial,mode,workload,tool,links,repeat}   1, of the trial that is being measured
-    dutlab_reading{run,where,who,name}             the newest of each sensor, tool and search; its measure ends in its unit
-    dutlab_figure{run,trial,workload,link,figure}  of the newest trial with a result
+    dutlab_trial_info{run,trial,mode,workload,tool,links,repeat}   1, for the trial that is being measured
+    dutlab_reading{run,where,who,name}             newest value of each sensor, tool and search; the name ends in the unit
+    dutlab_figure{run,trial,workload,link,figure}  figure of the newest trial with a result
     dutlab_last_event_timestamp_seconds{run}
 """
 
@@ -44,7 +45,7 @@ Labels = tuple[tuple[str, str], ...]
 
 
 class RunMetrics:
-    """The metrics of one run. Each call of text() reads only the events that came since."""
+    """Metrics of one run. Each call of text() reads only the events since the last call."""
 
     def __init__(self, run: Path) -> None:
         self._run, self._tail = run, EventTail(run)
@@ -60,7 +61,7 @@ class RunMetrics:
         self._figures: dict[Labels, float] = {}
 
     def text(self, *, openmetrics: bool = False) -> str:
-        """All metrics as they are now. Raises InputError for a folder without events."""
+        """Return all metrics at this moment. Raises InputError for a folder without events."""
         self._take_in()
         base = (("run", self._run.resolve().name),)
         lines = list[str]()
@@ -133,7 +134,7 @@ class RunMetrics:
 
 
 def metric_lines(name: str, what: str, values: Iterable[tuple[Labels, float]]) -> list[str]:
-    """One metric with its help, type and values."""
+    """Return the lines of one metric with its help, type and values."""
     return [f"# HELP {name} {what}", f"# TYPE {name} gauge", *(f"{name}{{{_labels(of)}}} {float(value)!r}" for of, value in values)]
 
 
@@ -146,6 +147,6 @@ def _word(value: object) -> str:
 
 
 def _escaped(text: str) -> str:
-    """A label's value, by the text formats' rules; what UTF-8 cannot hold is written as an escape."""
+    """Return a label's value, escaped by the rules of both formats. Characters that UTF-8 cannot encode become escapes too."""
     encodable = text.encode(errors="backslashreplace").decode()
     return encodable.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")

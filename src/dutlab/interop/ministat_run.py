@@ -1,10 +1,10 @@
-"""Read files with one measurement per line, as people keep them for ministat(1), as trials: each line is a repeat.
+"""Import of files with one measurement per line, as for ministat(1). Each line is a repeat.
 
     2.25 Gbits/sec              329 MBytes   276 Mbits/sec              144
 
-The device is called as the file, or as its folder where several files are called `output`, as in the results of
-github.com/freebsd-net/netperf. Of several columns the one with the unit of a rate counts, else the first, as ministat has it. A number
-without a unit stays one: the figure `value`.
+The device is named after the file, or after its folder if the file has a general name such as `output`, as in the results of
+github.com/freebsd-net/netperf. With several columns, the last one with the unit of a rate counts, else the first one, as in ministat. A
+number without a unit becomes the figure `value`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _BARE = "value"
 
 
 def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
-    """A file called `name`. Raises InputError."""
+    """Read the file `name`. Raises InputError."""
     del options
     values, unread = list[tuple[str, float]](), list[str]()
     for number, line in enumerate(data.decode("utf-8", "replace").splitlines(), 1):
@@ -58,7 +58,7 @@ def _measured(line: str) -> tuple[str, float]:
 
 
 def _figure(unit: str) -> tuple[str, float] | None:
-    """`goodput_bps` and 10⁹ of `Gbits/sec`; None of what a rate has not."""
+    """Return the figure and factor of a unit: `goodput_bps` and 10⁹ for `Gbits/sec`; None if it is not the unit of a rate."""
     match = _UNIT.fullmatch(unit.rstrip("."))
     if match is None:
         return None

@@ -1,9 +1,8 @@
-"""Read the JSON of TRex's search, `ndr --stl … -o json` (ndr_bench.py), as a trial: {"results": {…}, "config": {…}}.
+"""Import of the JSON of TRex's search, `ndr --stl … -o json` (ndr_bench.py): {"results": {…}, "config": {…}}.
 
-What is known of it (ndr_bench.py of v3.08): its rates are of the last run that met its goal, all transmitting ports together, counters
-read while frames are on their way; its goal is a drop rate of 0.1 % unless another was set, not zero; `tx_bps` is L2 with FCS,
-latencies are in µs. The file names no frame size; bits divided by frames give it. `-o json` prints the text as Python would, in quotes
-and in pieces.
+Source: ndr_bench.py of v3.08. The rates are those of the last run that met the goal, over all transmitting ports. The counters are read
+while frames are on their way. The default goal is a drop rate of 0.1 %, not zero. `tx_bps` is L2 with FCS, latencies are in µs. The file
+has no frame size, so it is computed as bits ÷ frames. `-o json` prints the text as Python does: in quotes, and in several pieces.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _REMEDY = "import what `ndr --stl … -o json` gives"
 
 
 def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
-    """Read the file `name`. The device is called as the file, without its ending. Raises InputError."""
+    """Read the file `name`. The device is named after the file, without its ending. Raises InputError."""
     del options
     try:
         document, repairs = read_cut_object(_text(data))
@@ -35,7 +34,7 @@ def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
     if "received_pps" not in figures:
         raise InputError(f"{name}: says nothing of what was received (results.rx_pps)", remedy=_REMEDY)
     frame = _frame(results)
-    duration = number(config, "iteration_duration")  # twice what was asked, which is what a run lasts (NdrBenchConfig.__init__)
+    duration = number(config, "iteration_duration")  # twice the requested length of a run (NdrBenchConfig.__init__)
     params: dict[str, str | float | int | None] = {
         "frame_size": "not stated" if frame is None else frame,
         "directions": "both" if config.get("bi_dir") is True else "forward",
@@ -52,7 +51,7 @@ def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
 
 
 def _text(data: bytes) -> bytes:
-    """The JSON, also of what pprint made of it."""
+    """Return the JSON, also from the output of Python's pprint."""
     printed = next((match[0] for match in _PRINTED.finditer(data) if b'{"results"' in match[0]), None)
     if printed is None:
         return data
@@ -85,7 +84,7 @@ def _figures(document: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _frame(document: Mapping[str, Any]) -> int | None:
-    """Bytes of the average frame with FCS."""
+    """Return the average frame size in bytes with FCS; None if it is not known."""
     bits, frames = number(document, "tx_bps"), number(document, "tx_pps")
     return round(bits / 8 / frames) if bits and frames else None
 

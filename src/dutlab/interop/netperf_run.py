@@ -1,4 +1,4 @@
-"""Read netperf's text or omni output as trials."""
+"""Import of netperf's text and omni output."""
 
 from __future__ import annotations
 

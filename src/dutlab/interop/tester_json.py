@@ -1,4 +1,4 @@
-"""JSON of programs that test with TRex, a table of fields each: TRex's own `get_stats()`, nfvbench.
+"""Import of JSON from programs that test with TRex, by a table of fields for each: TRex's own `get_stats()`, nfvbench.
 
 Formats: TRex v3.08 (interactive/trex: trex_port_stats.py, trex_stl_stats.py, astf/stats; src/stt_cp.cpp), nfvbench (traffic_client.py,
 chain_runner.py; nfvbenchd.py answers with the same below `result`). A file may also have the dict as Python prints it.
@@ -19,7 +19,7 @@ _US = 1e3
 
 
 def _printed(data: bytes) -> tuple[Sequence[Document], list[str]]:
-    """One object, in JSON or as Python prints it. Raises UnreadableError."""
+    """Read one object, in JSON or as Python prints it. Raises UnreadableError."""
     text = data.decode("utf-8", "replace")
     try:
         literal = ast.literal_eval(text[text.index("{") : text.rindex("}") + 1])
@@ -61,7 +61,7 @@ _PORT_RATES = (
 
 
 def _trex(result: Document, figures: Mapping[str, float]) -> Derived:
-    """Loss is of the counters, of all ports together. Rates are of the moment of the reading: without load they say nothing."""
+    """Return the derived values. Loss comes from the counters of all ports; rates are those at the reading, left out without load."""
     sent, came, sent_bytes = (number_at(result, f"total.{name}") for name in ("opackets", "ipackets", "obytes"))
     idle = [] if figures.get("offered_pps") else [field.figure for field in _PORT_RATES if field.figure in figures]
     more = {"loss_ratio": (sent - came) / sent} if sent and came is not None else {}
@@ -103,7 +103,7 @@ _STL = ResultForm(
 
 
 def _astf(result: Document, figures: Mapping[str, float]) -> Derived:
-    """Goodput of both sides is what each got. Connections of the client that were tried and not established have failed."""
+    """Return the derived values. Goodput is the sum received by both sides. Attempted connections that were not established have failed."""
     client = "traffic.client"
     tried, established = number_at(result, f"{client}.tcps_connattempt"), number_at(result, f"{client}.tcps_connects")
     got = [rate for side in ("client", "server") if (rate := number_at(result, f"traffic.{side}.m_rx_bw_l7_r")) is not None]
@@ -112,7 +112,7 @@ def _astf(result: Document, figures: Mapping[str, float]) -> Derived:
     derived = _trex(result, figures)
     faults = [f"{key}: {value}" for _, of in found_at(result, "traffic.*.err") if isinstance(of, Mapping) for key, value in of.items()]
     doubts = mended([f"TRex counts errors: {'; '.join(map(str, faults))[:300]}"] if faults else [])
-    # Frames that TCP sends and acknowledges are not those that a port is to bring back.
+    # With TCP the frames of both directions differ, so sent less received frames is not loss.
     usable = {name: value for name, value in derived.figures.items() if name != "loss_ratio"}
     return Derived(usable | more, doubts=doubts, notes=derived.notes[:1], left_out=derived.left_out, place=BOTH, replaces=True)
 
@@ -147,7 +147,7 @@ def _delays(path: str, part: str) -> list[TableField]:
 
 
 def _bound(name: str) -> list[TableField]:
-    """Return the fields of a search: the load that was found, of all ports together."""
+    """Return the fields of a search's result: the load of all ports together."""
     return [
         TableField(f"{name}.rate_pps", f"{name}/lower_pps"),
         TableField(f"{name}.rate_bps", f"{name}/lower_bps_l1"),
@@ -157,7 +157,7 @@ def _bound(name: str) -> list[TableField]:
 
 
 def _nfvbench(result: Document, figures: Mapping[str, float]) -> Derived:
-    """Return the derived values. Where a search found nothing all its fields are 0."""
+    """Return the derived values. A search without a result has 0 in all its fields."""
     none = [name for name in ("ndr", "pdr") if figures.get(f"{name}/lower_pps") == 0]
     usable = {name: value for name, value in figures.items() if name.split("/")[0] not in none}
     paths = ("ndr.stats.1.tx_pkts", "pdr.stats.1.tx_pkts", "stats.1.tx.total_pkts")

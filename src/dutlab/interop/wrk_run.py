@@ -1,7 +1,7 @@
-"""Read the output of wrk as a trial: requests a second, bytes a second, latency, failures.
+"""Import of wrk's output: requests a second, bytes a second, latency, failures.
 
-Sizes are in powers of 1024, counts in powers of 1000, times in us, ms, s, m or h (src/units.c). Transfer counts what was read from the
-sockets, heads included. Each latency has a deviation, which has no measure here.
+Sizes are in powers of 1024, counts in powers of 1000, times in us, ms, s, m or h (src/units.c). Transfer counts the bytes read from the
+sockets, headers included. The deviation of a latency is left out: dutlab has no measure for it.
 """
 
 from __future__ import annotations

@@ -45,5 +45,5 @@ __all__ = [
 
 
 def examine(patient: Inventory) -> list[Finding]:
-    """All findings, largest impact first."""
+    """Return all findings, largest impact first."""
     return by_price(finding for check in CHECKS for finding in check(patient))

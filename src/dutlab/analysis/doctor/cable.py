@@ -1,4 +1,4 @@
-"""Agreement of a port with the other end of its cable: speed, duplex, flow control; and the light between them."""
+"""Findings about cables: speed, duplex and flow control of both ends, and optical modules."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PAUSE = "*FlowControl"
 
 
 def optics(p: Inventory) -> Iterator[Finding]:
-    """Modules beyond the limits that they state themselves."""
+    """Find transceivers that exceed their own thresholds."""
     for port, card in p.cards():
         optic = card.get("optic")
         faults = optic.get("findings") if isinstance(optic, Mapping) else None
@@ -30,10 +30,10 @@ def optics(p: Inventory) -> Iterator[Finding]:
 
 
 def speed_and_duplex(p: Inventory) -> Iterator[Finding]:
-    """A link slower than the testbed says or than its other end, or one that sends one direction at a time."""
+    """Find ports that are slower than the testbed file says, slower than the other end of the cable, or half duplex."""
     for link in p.links:
         cables = [(port, port) for port in link.ports] if link.is_segment else [*link.cables, *((b, a) for a, b in link.cables)]
-        for port, other in cables:  # the other end of a port on a segment is a switch's
+        for port, other in cables:  # on a segment the other end of the cable is a switch port, which is not known
             yield from _slower(p, link, port, other)
     for port, card in p.cards():
         if card.get("duplex") == "half":
@@ -49,7 +49,7 @@ def speed_and_duplex(p: Inventory) -> Iterator[Finding]:
 
 
 def flow_control(p: Inventory) -> Iterator[Finding]:
-    """Ports that hold their sender back when they are full: what would have been lost is then not sent at all."""
+    """Find ports with flow control: when full they pause their sender, so frames are not sent instead of lost."""
     for port, card in p.cards():
         pause = card.get("pause_frames")
         if not isinstance(pause, Mapping):
@@ -94,18 +94,18 @@ def _read_pause(p: Inventory, port: InventoryPort) -> str:
 
 
 def _set_pause(p: Inventory, port: InventoryPort, pause: Mapping[str, object]) -> str:
-    """Both directions as `pause` has them, in the words of the port's system."""
+    """Return the command that sets flow control of both directions as in `pause`."""
     rx, tx = (int(pause.get(direction) is True) for direction in ("rx", "tx"))
-    if is_windows(p, port.host):  # NDIS: 0 none, 1 sent, 2 obeyed, 3 both, 4 as negotiated
+    if is_windows(p, port.host):  # NDIS: 0 none, 1 pause frames sent, 2 obeyed, 3 both, 4 as negotiated
         return set_property(port, _PAUSE, 4 if pause.get("autonegotiate") is True else tx + 2 * rx)
     if p.text(port.host, "kernel", "name") == FREEBSD and (m := re.fullmatch(r"([a-z_]+)(\d+)", port.interface)):
-        return shell("sysctl", f"dev.{m[1]}.{m[2]}.fc={rx + 2 * tx}")  # Intel's drivers: 1 obeyed, 2 sent
+        return shell("sysctl", f"dev.{m[1]}.{m[2]}.fc={rx + 2 * tx}")  # Intel's drivers: 1 pause frames obeyed, 2 sent
     if is_bsd(p, port.host):
         return "by hand: choose media with or without rxpause and txpause at the other end of the cable; see ifconfig -m"
     return shell("ethtool", "-A", port.interface, *_words_of(pause))
 
 
 def _words_of(pause: Mapping[str, object]) -> list[str]:
-    """The settings as words of `ethtool -A`."""
+    """Return the settings as arguments of `ethtool -A`."""
     names = {"autonegotiate": "autoneg", "rx": "rx", "tx": "tx"}
     return [word for key, name in names.items() if key in pause for word in (name, "on" if pause[key] is True else "off")]

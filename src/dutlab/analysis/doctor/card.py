@@ -1,4 +1,4 @@
-"""Settings of a card: how it interrupts and whom, what it leaves to the processor, how much it holds."""
+"""Findings about settings of a card: interrupt moderation, interrupted cores, offloads, ring sizes."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from dutlab.physics.ceilings.ethernet import frames
 from dutlab.units import SHORTEST_FRAME, BpsL1
 
 LONG_WAIT_US = 10
-"""Moderation below this is lost among the other delays of a path through two cards."""
+"""Shortest interrupt delay that counts. Shorter ones are small against the other delays of a path through two cards."""
 SHORT_RING_US = 100.0
-"""Chosen: at 10 Gb/s the shortest frames fill the 512 places that many drivers begin with in 34 µs, and 4096 in 275 µs."""
+"""Time to fill a ring that is long enough, our choice. At 10 Gb/s the shortest frames fill 512 places, a usual default, in 34 µs,
+and 4096 in 275 µs."""
 _FEW_SLOTS = 0.5
 _SHARED = Price(50.0, "that core, at most", "computed: 1 - 1 / 2, two that both could use all of it share it evenly")
 _OFFLOADS = {
@@ -25,11 +26,11 @@ _OFFLOADS = {
     "generic-receive-offload": "gro",
 }
 _ON_A_WIRE = {**_OFFLOADS, "tcp-segmentation-offload": "tso"}
-"""Between namespaces segmentation is left off on purpose: frames longer than the MTU would be no frames of a link."""
+"""Offloads of a physical card. Labs of namespaces disable segmentation on purpose, since no link carries frames above its MTU."""
 
 
 def moderation(p: Inventory) -> Iterator[Finding]:
-    """A card that waits before it interrupts, to be asked less often."""
+    """Find cards that delay their interrupts to reduce their number."""
     for port, card in p.cards():
         coalescing = card.get("coalescing")
         if not isinstance(coalescing, Mapping) or card.get("kind") not in (None, "physical"):
@@ -52,7 +53,7 @@ def moderation(p: Inventory) -> Iterator[Finding]:
 
 
 def offloads(p: Inventory) -> Iterator[Finding]:
-    """Work that the card, or the kernel once for many frames, could do."""
+    """Find supported offloads that are off. The card, or the kernel once for many frames, could do their work."""
     for port, card in p.cards():
         free = card.get("offloads_off_by_choice")
         wanted = _ON_A_WIRE if card.get("kind") == "physical" else _OFFLOADS
@@ -72,7 +73,7 @@ def offloads(p: Inventory) -> Iterator[Finding]:
 
 
 def small_ring(p: Inventory) -> Iterator[Finding]:
-    """A receive ring that the shortest frames fill before its core can be back."""
+    """Find receive rings that the shortest frames fill in less than SHORT_RING_US."""
     for port, _ in p.cards():
         now, most = (whole(p.fact(port.host, "interfaces", port.interface, "rings", which, "rx")) for which in ("now", "most"))
         if not now or not most or now >= most:
@@ -94,7 +95,7 @@ def small_ring(p: Inventory) -> Iterator[Finding]:
 
 
 def interrupts(p: Inventory) -> Iterator[Finding]:
-    """All queues of a card served by one core, or by the core that the generator is bound to."""
+    """Find cards whose queues all interrupt one core, or interrupt a core that the generator is bound to."""
     for port, card in p.cards():
         queues = _receive_queues(port, card)
         served = {n: _cores(of) for n, of in queues.items()}
@@ -113,7 +114,7 @@ def interrupts(p: Inventory) -> Iterator[Finding]:
 
 
 def shared_core(p: Inventory) -> Iterator[Finding]:
-    """Generator and DUT bound to the same core of one machine."""
+    """Find generator and DUT bound to the same core of one machine, or to two threads of one core."""
     if not p.one_machine:
         return
     dut = set(p.pinned.get(p.dut, ()))
@@ -133,7 +134,7 @@ def shared_core(p: Inventory) -> Iterator[Finding]:
 
 
 def far_node(p: Inventory) -> Iterator[Finding]:
-    """Queues served by cores that reach the card's memory through another node."""
+    """Find queues that interrupt cores of another NUMA node than the card's."""
     for port, card in p.cards():
         near = set(cpus_of(card.get("near_cores")))
         if not near or (whole(p.fact(port.host, "cpu", "numa_nodes")) or 1) <= 1:
@@ -173,7 +174,7 @@ def _offloads_price(off: Sequence[str]) -> Price:
 
 
 def _spread(p: Inventory, port: InventoryPort, queues: Mapping[str, Any]) -> Price:
-    """Return what more cores could give, if each queue had its own and cores are the limit."""
+    """Return the cost of one core for all queues, if each queue could have its own core and cores are the limit."""
     cores = min(len(queues), whole(p.fact(port.host, "cpu", "cores")) or 1)
     return Price(
         100 * (1 - 1 / cores), f"what {cores} cores would receive, at most", f"computed: 1 - 1 / {cores}, if the core is the limit"
@@ -191,7 +192,7 @@ def _on_one_core(port: InventoryPort, what: str, evidence: tuple[Evidence, ...],
 
 
 def _receive_queues(port: InventoryPort, card: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """The interrupts that receive frames: not those of sending alone, of the card itself or of its configuration."""
+    """Return the interrupts of receive queues: not those for sending only, for the card's own events or for its configuration."""
     irqs = card.get("irqs")
     irq_by_number = {str(n): of for n, of in irqs.items() if isinstance(of, Mapping)} if isinstance(irqs, Mapping) else {}
     return {
@@ -202,7 +203,7 @@ def _receive_queues(port: InventoryPort, card: Mapping[str, Any]) -> dict[str, M
 
 
 def _receives(name: str) -> bool:
-    """Return whether an interrupt is of a receive queue, by drivers' names: `e0-TxRx-0`, `e0-rx-0`, `mlx5_comp0@pci:…`, `virtio2-input`."""
+    """Return True for an interrupt of a receive queue, by drivers' names: `e0-TxRx-0`, `e0-rx-0`, `mlx5_comp0@pci:…`, `virtio2-input`."""
     sends = "output" in name or ("tx" in name and "rx" not in name)
     return not sends and not any(word in name for word in ("config", "async", "cmd", "mgmt", "admin", "misc"))
 

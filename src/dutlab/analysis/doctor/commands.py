@@ -1,4 +1,4 @@
-"""Reading and setting a port in the words of its system: ip, ethtool and /sys of Linux, ifconfig of the BSDs, cmdlets of Windows."""
+"""Commands that read and set a port, by system: ip, ethtool and /sys of Linux, ifconfig of the BSDs, cmdlets of Windows."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ _WINDOWS = "Windows"
 
 
 def is_bsd(p: Inventory, host: str) -> bool:
-    """Return whether it is FreeBSD or OpenBSD. A host without a system name counts as Linux."""
+    """Return True if the host runs FreeBSD or OpenBSD. A host without a system name counts as Linux."""
     return p.text(host, "kernel", "name") in (FREEBSD, OPENBSD)
 
 
 def is_windows(p: Inventory, host: str) -> bool:
-    """A Windows, whose shell is PowerShell."""
+    """Return True if the host runs Windows. Its shell is PowerShell."""
     return p.text(host, "kernel", "name") == _WINDOWS
 
 
 def powershell_quoted(word: str) -> str:
-    """A word that PowerShell takes as it is."""
+    """Return a word in quotes, so that PowerShell does not interpret it."""
     return "'" + word.replace("'", "''") + "'"
 
 
 def set_property(port: InventoryPort, keyword: str, value: int) -> str:
-    """The cmdlet that sets a standardised keyword of an adapter (NDIS: `*InterruptModeration`); the adapter starts again."""
+    """Return the cmdlet that sets a standardised keyword of an adapter (NDIS: `*InterruptModeration`). The adapter restarts."""
     name = powershell_quoted(port.interface)
     return f"Set-NetAdapterAdvancedProperty -Name {name} -RegistryKeyword '{keyword}' -RegistryValue {value}"
 
@@ -43,7 +43,7 @@ def read(p: Inventory, port: InventoryPort, what: str) -> str:
 
 
 def set_mtu(p: Inventory, port: InventoryPort, mtu: int) -> str:
-    """The command that gives a port another MTU."""
+    """Return the command that sets the MTU of a port."""
     if is_windows(p, port.host):
         return f"by hand: set the jumbo packet property of adapter {port.interface} to {mtu} bytes of payload"
     if is_bsd(p, port.host):
@@ -52,7 +52,7 @@ def set_mtu(p: Inventory, port: InventoryPort, mtu: int) -> str:
 
 
 def negotiate(p: Inventory, port: InventoryPort) -> str:
-    """The command that lets a port agree with its other end on the best that both can do."""
+    """Return the command that enables autonegotiation of a port."""
     if is_windows(p, port.host):
         return set_property(port, "*SpeedDuplex", 0)
     if is_bsd(p, port.host):
@@ -61,7 +61,7 @@ def negotiate(p: Inventory, port: InventoryPort) -> str:
 
 
 def fix_link(p: Inventory, port: InventoryPort, *, speed_mbps: int | None = None, duplex: str | None = None) -> str:
-    """The command that fixes a port at a speed or a duplex."""
+    """Return the command that sets a port to a fixed speed or duplex."""
     if is_bsd(p, port.host) or is_windows(p, port.host):
         media = "by hand: set the media of the port as it was"
         return f"{media} ({speed_mbps} Mb/s)" if speed_mbps else f"{media} ({duplex} duplex)"
@@ -70,12 +70,12 @@ def fix_link(p: Inventory, port: InventoryPort, *, speed_mbps: int | None = None
 
 
 def read_link(p: Inventory, host: str, address: object) -> str:
-    """Return the command of a BSD that prints a PCI Express link."""
+    """Return the BSD command that prints the PCI Express link of a device."""
     return f"pcidump -v {address}" if p.text(host, "kernel", "name") == OPENBSD else f"pciconf -lc pci{address}"
 
 
 def read_optic(p: Inventory, port: InventoryPort) -> str:
-    """Return the command that prints what a port's transceiver is."""
+    """Return the command that prints the data of a port's transceiver."""
     if not is_bsd(p, port.host):
         return shell("ethtool", "-m", port.interface)
     openbsd = p.text(port.host, "kernel", "name") == OPENBSD
@@ -83,12 +83,12 @@ def read_optic(p: Inventory, port: InventoryPort) -> str:
 
 
 def read_neighbours(p: Inventory, port: InventoryPort) -> str:
-    """The command that shows the neighbours of a port."""
+    """Return the command that shows the neighbours of a port."""
     return "arp -an" if is_bsd(p, port.host) else shell("ip", "-s", "neigh", "show", "dev", port.interface)
 
 
 def fix_neighbour(p: Inventory, port: InventoryPort, address: str) -> str:
-    """Asks for an address once, then makes the answer permanent (ip-neighbour(8); arp(8) of either system)."""
+    """Return a command that resolves an address once and makes the entry permanent (ip-neighbour(8); arp(8) of either BSD)."""
     device, whose = shell(port.interface), shell(address)
     if not is_bsd(p, port.host):
         learn = f"ip neigh show {whose} dev {device} | awk '{{print $3}}'"
@@ -99,5 +99,5 @@ def fix_neighbour(p: Inventory, port: InventoryPort, address: str) -> str:
 
 
 def forget_neighbour(p: Inventory, port: InventoryPort, address: str) -> str:
-    """The command after which an address is asked for when it is needed."""
+    """Return the command that deletes a neighbour's entry, so that its address is resolved again when needed."""
     return shell("arp", "-d", address) if is_bsd(p, port.host) else shell("ip", "neigh", "del", address, "dev", port.interface)

@@ -11,7 +11,7 @@ from dutlab.analysis.doctor.kinds import KINDS, FindingProof
 
 NOT_KNOWN = "no published figure was found"
 WORTH_PERCENT = 1.0
-"""A price from which a finding is a warning; below it is less than repeats differ by."""
+"""Least cost in percent for a warning. Smaller costs are less than repeats differ by."""
 _BY_HAND = "by hand: "
 
 
@@ -27,12 +27,12 @@ class Price:
 
     @property
     def words(self) -> str:
-        """`4.9 % of TCP goodput`; `not known`."""
+        """The cost in words: `4.9 % of TCP goodput`; `not known`."""
         return f"{self.percent:.1f} % of {self.of}" if self.percent is not None else "not known"
 
 
 def unknown_price(why: str) -> Price:
-    """Return a cost that was never measured: `why` says what it depends on."""
+    """Return a cost that is not known. `why` is the reason."""
     return Price(None, "", f"{NOT_KNOWN}: {why}")
 
 
@@ -42,7 +42,7 @@ class Evidence:
 
     host: str
     read: str
-    """A file, or a command."""
+    """The file or command that was read."""
     said: str
 
 
@@ -64,9 +64,9 @@ class Finding:
     """One thing that distorts results."""
 
     kind: str
-    """One of KINDS."""
+    """Kind of the finding, one of KINDS."""
     what: str
-    """A sentence."""
+    """The finding as a clause."""
     price: Price
     where: tuple[str, ...]
     """Ports `host:interface`, hosts, or links `link a`."""
@@ -80,30 +80,30 @@ class Finding:
 
     @property
     def proof(self) -> FindingProof:
-        """The measurement that shows on this machine what it costs."""
+        """The measurement that shows the cost of the finding on this machine."""
         return KINDS[self.kind].proof
 
     @property
     def is_worth_a_warning(self) -> bool:
-        """Its price is known and more than noise, or it loses frames."""
+        """True if the finding loses frames, or if its cost is known and at least WORTH_PERCENT."""
         return KINDS[self.kind].loses_frames or (self.price.percent is not None and self.price.percent >= WORTH_PERCENT)
 
     def to_json(self) -> dict[str, Any]:
-        """For programs and run folders, with the workload that proves it."""
+        """Return the finding for programs and run folders, with the workload that proves it."""
         return {**asdict(self), "proof": self.proof.words}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Finding:
-        """The inverse of to_json(). Raises KeyError, TypeError for what is none."""
+        """Read the output of to_json(). Raises KeyError or TypeError if `data` is not a finding."""
         evidence = tuple(Evidence(**e) for e in data["evidence"])
         cure, undo = (tuple(CureStep(**s) for s in data[name]) for name in ("cure", "undo"))
         return cls(str(data["kind"]), str(data["what"]), Price(**data["price"]), tuple(map(str, data["where"])), evidence, cure, undo)
 
 
 def by_price(findings: Iterable[Finding]) -> list[Finding]:
-    """Largest impact first, those of unknown impact after all that cost something, those that cost nothing now last.
+    """Sort findings: known costs first, the largest first; then unknown costs; last those that cost nothing now.
 
-    The same finding in several places is one, with all of them.
+    Findings that differ only in their place are merged into one.
     """
     merged: dict[tuple[str, str, Price], Finding] = {}
     for finding in findings:
@@ -114,12 +114,12 @@ def by_price(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def shell(*words: object) -> str:
-    """A command line on which every word is quoted that needs it."""
+    """Return a command line, with quotes around each word that needs them."""
     return shlex.join(str(w) for w in words)
 
 
 def write(value: object, file: str) -> str:
-    """A command that writes `value` into a file of the kernel."""
+    """Return a command that writes `value` into a file of the kernel."""
     return f"echo {shlex.quote(str(value))} > {shlex.quote(file)}"
 
 

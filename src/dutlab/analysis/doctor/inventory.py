@@ -1,4 +1,4 @@
-"""Input of the doctor: facts of hosts as run folders keep them, the links between them, and readings of the moment."""
+"""Input of the doctor: facts of hosts as run folders keep them, the links between the hosts, and current readings."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ class InventoryPort:
 
 @dataclass(frozen=True)
 class InventoryLink:
-    """The way of a packet. Ports 0 and 1 share a cable, and so do 2 and 3; on a segment all share one network."""
+    """The path of a packet. Ports 0 and 1 share a cable, and so do ports 2 and 3. On a segment all ports share one network."""
 
     name: str
     ports: tuple[InventoryPort, ...]
     next_hops: tuple[str, ...]
-    """Of each port the address at the other end of its cable, or of the next port of the segment; empty where a port has no address."""
+    """Address at the other end of each port's cable, or of the next port of the segment; empty where that port has no address."""
     speed_bps_l1: float | None = None
     mtu: int = 1500
     is_segment: bool = False
 
     @property
     def cables(self) -> tuple[tuple[InventoryPort, InventoryPort], ...]:
-        """Each cable of a path by its two ports; of a segment every two ports."""
+        """Pairs of ports: the two ends of each cable of a path; on a segment, every two ports."""
         return tuple(combinations(self.ports, 2)) if self.is_segment else tuple(zip(self.ports[::2], self.ports[1::2], strict=True))
 
 
@@ -48,7 +48,7 @@ class CoreShare:
 
 @dataclass(frozen=True)
 class WatchedCores:
-    """A host's cores, watched for so many seconds."""
+    """Load of a host's cores, watched for `seconds`."""
 
     seconds: float
     cores: Mapping[int, CoreShare]
@@ -56,7 +56,7 @@ class WatchedCores:
 
 @dataclass(frozen=True)
 class PassedMtu:
-    """An IP packet of `mtu` bytes passed whole between two ports of one cable, and the longer ones that were tried did not."""
+    """The longest tried IP packet that passed whole between two ports of one cable: `mtu` bytes."""
 
     link: str
     sender: InventoryPort
@@ -66,7 +66,7 @@ class PassedMtu:
 
 @dataclass(frozen=True)
 class Streams:
-    """A TCP load that is going to be measured."""
+    """A TCP load of the experiment."""
 
     workload: str
     streams: int
@@ -76,7 +76,7 @@ class Streams:
 
 @dataclass(frozen=True)
 class Inventory:
-    """Everything that findings follow from. What is not there is not judged."""
+    """Facts and readings from which findings follow. Missing ones cause no finding."""
 
     facts: Mapping[str, Mapping[str, Any]]
     """Host → facts."""
@@ -84,27 +84,27 @@ class Inventory:
     watched: Mapping[str, WatchedCores] = field(default_factory=dict)
     carried: tuple[PassedMtu, ...] = ()
     pinned: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    """Host → cores that its programs, or of the DUT its forwarding, are bound to."""
+    """Host → cores that its programs are bound to; for the DUT, cores that its forwarding is bound to."""
     one_machine: bool = False
-    """All hosts are namespaces of one machine: its cores have one number everywhere."""
+    """True if all hosts are namespaces of one machine, so that a core has the same number on each."""
     loads: tuple[Streams, ...] = ()
     dut: str = "dut"
     """The host that is measured; empty where there is none."""
 
     def fact(self, host: str, *path: str) -> Any:  # noqa: ANN401 facts are whatever JSON holds
-        """A fact by its path; None when it, or anything on the way to it, is not there."""
+        """Return a fact by its path; None if the fact or a part of its path is missing."""
         value: Any = self.facts.get(host)
         for key in path:
             value = value.get(key) if isinstance(value, Mapping) else None
         return value
 
     def text(self, host: str, *path: str) -> str:
-        """Return a fact that is text; empty for any other."""
+        """Return a fact that is text; empty if it is missing or not text."""
         value = self.fact(host, *path)
         return value if isinstance(value, str) else ""
 
     def cards(self) -> Iterator[tuple[InventoryPort, Mapping[str, Any]]]:
-        """Every interface that has facts."""
+        """Yield every interface that has facts."""
         for host, facts in self.facts.items():
             interfaces = facts.get("interfaces")
             for name, card in interfaces.items() if isinstance(interfaces, Mapping) else ():
@@ -112,24 +112,24 @@ class Inventory:
                     yield InventoryPort(host, str(name)), card
 
     def card(self, port: InventoryPort) -> Mapping[str, Any]:
-        """Facts of an interface; empty when there are none."""
+        """Return the facts of an interface; empty when there are none."""
         value = self.fact(port.host, "interfaces", port.interface)
         return value if isinstance(value, Mapping) else {}
 
     def speed(self, port: InventoryPort) -> float | None:
-        """Bits a second at L1 that the port is meant to carry: of its link as the testbed says, else as its card says."""
+        """Return the intended speed of a port in bits a second at L1: its link's in the testbed file, else the card's own."""
         nominal = next((link.speed_bps_l1 for link in self.links if port in link.ports), None)
         trained = self.card(port).get("speed_mbps")
         return nominal or (trained * 1e6 if isinstance(trained, int) and trained > 0 else None)
 
 
 def whole(value: object) -> int | None:
-    """`value` if it is a number; facts of a damaged file may hold anything."""
+    """Return `value` if it is a whole number, else None. Facts of a damaged file may hold anything."""
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def cpus_of(text: object) -> tuple[int, ...]:
-    """`0-2,5` as numbers, as the kernel writes lists of cores. Empty for what is none."""
+    """Return the core numbers of a list as the kernel writes it: `0-2,5`. Empty if `text` is not such a list."""
     if not isinstance(text, str) or not re.fullmatch(r"\d+(-\d+)?(,\d+(-\d+)?)*", text):
         return ()
     spans = [part.partition("-") for part in text.split(",")]

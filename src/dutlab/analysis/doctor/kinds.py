@@ -1,7 +1,7 @@
 """Kinds of findings, each with the measurement that shows its cost on this machine (`dutlab doctor --prove KIND`).
 
 A proof measures two levels: the hosts as found, and the hosts with the finding's cure, which is undone afterwards. If the workload is the
-cause, there is no cure. Then the two levels are values of one of the workload's settings.
+cause, there is no cure. Then the levels are values of one of the workload's settings.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class FindingProof:
 
     @property
     def words(self) -> str:
-        """`iperf3 as found and cured`; `iperf3 with streams 1 and 4`."""
+        """The proof in words: `iperf3 as found and cured`; `iperf3 with streams 1 and 4`."""
         if self.levels is None:
             return f"{self.workload} as found and cured"
         setting, (*first, last) = self.levels
@@ -38,13 +38,13 @@ class FindingKind:
 
     proof: FindingProof
     loses_frames: bool = False
-    """True if it loses some frames completely, such as too large frames, or flows without room in a table."""
+    """True if it loses some frames completely: frames that are too large, or flows that a full table does not hold."""
 
 
 _TIMES = {"omit": "1s", "duration": "5s"}
 _STREAM = FindingProof("iperf3", {**_TIMES, "streams": 1})
 _STREAMS = FindingProof("iperf3", {**_TIMES, "streams": 4})
-# The engine reads these frames below the network stack of both ends: for findings on cards and on the DUT.
+# The engine bypasses the network stack of both ends, so these frames suit findings on cards and on the DUT.
 _FRAMES = FindingProof("sweep", {"frame_sizes": [64], "rates": ["max"], "duration": "5s", "traffic": {"flows": 1024}})
 _TRACKED = FindingProof("sweep", {**_FRAMES.settings, "traffic": {"flows": 60_000}}, mode="nat")
 _WAITS = FindingProof("latency", {"rate": "1kpps", "shares": ["100%"], "duration": "5s"})

@@ -1,4 +1,4 @@
-"""Loads that say less of a path than they seem to: one TCP stream, and both directions at once."""
+"""Findings about loads that show less than a path can carry: one TCP stream, and both directions at once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _FAST_BPS = 10e9
 
 
 def one_stream(p: Inventory) -> Iterator[Finding]:
-    """One TCP stream lives on one queue and one core at each end."""
+    """Find loads of one TCP stream on a fast link. One queue and one core at each end handle such a stream."""
     fast = [link for link in p.links if (p.speed(link.ports[0]) or 0) >= _FAST_BPS]
     for load in p.loads:
         if load.streams == 1 and fast:
@@ -28,7 +28,7 @@ def one_stream(p: Inventory) -> Iterator[Finding]:
 
 
 def both_ways(p: Inventory) -> Iterator[Finding]:
-    """Streams in both directions at once: each may be slower than either direction alone, wherever they meet."""
+    """Find loads in both directions at once. A card, slot or core that both directions share may slow each of them."""
     for load in p.loads:
         if load.both_ways and p.links:
             source = p.links[0].ports[0].host

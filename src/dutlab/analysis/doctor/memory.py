@@ -1,4 +1,4 @@
-"""Memory that is slower than it could be."""
+"""Findings about memory that runs below its rated speed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dutlab.analysis.doctor.inventory import Inventory, whole
 
 
 def slow_memory(p: Inventory) -> Iterator[Finding]:
-    """Modules that run below the speed they are made for."""
+    """Find memory modules that run below their rated speed."""
     for host in p.facts:
         listed = p.fact(host, "dimms")
         speeds = [

@@ -1,4 +1,4 @@
-"""The way between two ports: how long a packet may be on it, and whether the next hop's address is known."""
+"""Findings about paths: the longest packet that a path carries, and the ARP or ND entry of the next hop."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from dutlab.physics.ceilings.ethernet import ETH_HEADER_BYTES, VLAN_TAG_BYTES, t
 from dutlab.units import FCS_BYTES, BpsL1
 
 HEADERS = (ETH_HEADER_BYTES, ETH_HEADER_BYTES + FCS_BYTES, ETH_HEADER_BYTES + FCS_BYTES + VLAN_TAG_BYTES)
-"""14, 18 and 22 bytes: what some count into a frame's size and others do not."""
+"""14, 18 and 22 bytes: headers that some systems count in a frame's size and others do not."""
 _LEAST_JUMBO = 1501
 _COMMON = (1500, 1492, 1400, 576)
 _ENOUGH_MTU = 576
 _LEAST_REACHABLE_S = 15
-"""An entry counts as confirmed for 0.5 to 1.5 times base_reachable_time, 30 s (RFC 4861 section 6.3.2; the kernel does so for ARP too)."""
+"""An entry is reachable for 0.5 to 1.5 times base_reachable_time, 30 s (RFC 4861 section 6.3.2; the kernel does so for ARP too)."""
 _LONGEST_TRIAL_S = 60
-"""Longest trial of RFC 2544 (section 24). The BSDs ask again 20 minutes after an entry was learnt (arp(4))."""
+"""Longest trial of RFC 2544 (section 24). The BSDs resolve an address again 20 minutes after it was learnt (arp(4))."""
 
 
 def sizes_to_try(most: int) -> tuple[int, ...]:
-    """Packets that tell what a cable carries: the MTU, that less a header, then what nearly everything carries."""
+    """Return packet sizes to test a cable with: the MTU, the MTU less each header, then sizes that nearly every path carries."""
     return tuple(dict.fromkeys((most, *(most - h for h in HEADERS), *(size for size in _COMMON if size < most))))
 
 
 def mtu(p: Inventory) -> Iterator[Finding]:
-    """Ports of one path that differ in their MTU."""
+    """Find links whose ports differ in MTU."""
     for link in p.links:
         size_by_port = {port: size for port in link.ports if (size := whole(p.card(port).get("mtu"))) and size >= _ENOUGH_MTU}
         if len(set(size_by_port.values())) > 1:
@@ -36,7 +36,7 @@ def mtu(p: Inventory) -> Iterator[Finding]:
 
 
 def carried(p: Inventory) -> Iterator[Finding]:
-    """A cable that carries less than the MTU of both its ends: a switch, or a driver, counts otherwise."""
+    """Find cables that carry less than the MTU of both ends, since a switch or a driver counts headers differently."""
     for cable in p.carried:
         sizes = [whole(p.card(port).get("mtu")) for port in (cable.sender, cable.receiver)]
         meant = min((s for s in sizes if s), default=None)
@@ -61,7 +61,7 @@ def carried(p: Inventory) -> Iterator[Finding]:
 
 
 def neighbours(p: Inventory) -> Iterator[Finding]:
-    """Next hops whose address is asked for again while frames pass."""
+    """Find next hops whose ARP or ND entry may expire during a trial."""
     for link in p.links:
         for port, address in zip(link.ports, link.next_hops, strict=True):
             entries = p.fact(port.host, "neighbours", port.interface)

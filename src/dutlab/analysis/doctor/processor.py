@@ -12,9 +12,9 @@ from dutlab.analysis.doctor.published import BOOST_AND_PCIE, SETPERF, SLOW_CLOCK
 
 CORE_TIMES = "the kernel's times of each core"
 BUSY_PERCENT = 10.0
-"""Allowed load of a core by other work while nothing is measured. An idle system is below this."""
+"""Load of a core from which on it counts as busy while nothing is measured. An idle system is below this."""
 STOLEN_PERCENT = 4.0
-"""Two of the kernel's ticks in half a second, since a single tick may be chance. During trials every percent is reported."""
+"""Stolen share that counts: two of the kernel's ticks in half a second. One tick may be chance. Trials report every percent."""
 SLOW_WAKE_US = 50
 _CPUS = "/sys/devices/system/cpu"
 _SLOW_CLOCKS = {"hpet", "acpi_pm", "jiffies", "refined-jiffies", "pit", "xen"}
@@ -25,11 +25,11 @@ _OWN_GOVERNOR = ("intel_pstate", "amd-pstate-epp")
 
 
 def governor(p: Inventory) -> Iterator[Finding]:
-    """Find frequency governors whose clock follows the load with a delay, or stays low."""
+    """Find frequency governors under which the clock follows the load with a delay, or stays low."""
     for host in p.facts:
         now = p.text(host, "cpu", "governor")
         if now in ("", "performance") or is_bsd(p, host) or is_windows(p, host):
-            continue  # setperf() judges OpenBSD by its speed, not its policy; power_scheme() judges Windows
+            continue  # setperf() checks OpenBSD by its speed, not its policy; power_scheme() checks Windows
         of_all, first = f"{_CPUS}/cpufreq/policy*/scaling_governor", now.partition(",")[0]
         yield Finding(
             "governor",
@@ -64,7 +64,7 @@ def setperf(p: Inventory) -> Iterator[Finding]:
 
 
 def boost(p: Inventory) -> Iterator[Finding]:
-    """Find disabled boost, in either of Linux's two files for it."""
+    """Find processors with disabled boost, from either of Linux's two files for it."""
     for host in p.facts:
         for key, off, file in (("boost", 0, f"{_CPUS}/cpufreq/boost"), ("no_turbo", 1, f"{_CPUS}/intel_pstate/no_turbo")):
             if p.fact(host, "cpu", key) != off:
@@ -96,7 +96,7 @@ def idle_states(p: Inventory) -> Iterator[Finding]:
 
 
 def freebsd_idle_states(p: Inventory) -> Iterator[Finding]:
-    """Find deep idle states of FreeBSD, among the allowed states; each is written `C2/2/80` (name, kind, latency; acpi_cpu(4))."""
+    """Find deep idle states that FreeBSD allows. It writes each as `C2/2/80` (name, kind, latency in µs; acpi_cpu(4))."""
     for host in p.facts:
         supported = p.text(host, "sysctls", "dev.cpu.0.cx_supported")
         lowest = p.text(host, "sysctls", "dev.cpu.0.cx_lowest") or p.text(host, "sysctls", "hw.acpi.cpu.cx_lowest")

@@ -1,4 +1,4 @@
-"""Versions of programs that measure: hosts whose iperf3 count differently, and an iperf3 that serves all streams with one thread."""
+"""Findings about versions of iperf3: hosts whose versions count differently, and versions that serve all streams with one thread."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ _THREADS = next(change for change in CHANGES if change.setting == "streams")
 
 
 def iperf3_versions(p: Inventory) -> Iterator[Finding]:
-    """Find versions of iperf3 that count differently. The direction decides which end counts, so directions differ by versions too."""
+    """Find hosts whose versions of iperf3 count differently.
+
+    The direction decides which end counts, so with mixed versions directions differ too.
+    """
     version_by_host = _found(p)
     measures = {name for change in CHANGES for name in change.measures}
     settings: list[Mapping[str, object]] = [{"protocol": "udp"}, {"omit_s": 1}, *({"streams": load.streams} for load in p.loads)]
@@ -28,7 +31,7 @@ def iperf3_versions(p: Inventory) -> Iterator[Finding]:
 
 
 def iperf3_threads(p: Inventory) -> Iterator[Finding]:
-    """Several streams on one core."""
+    """Find versions of iperf3 that serve all streams of a test with one thread, so on one core."""
     settings = [{"streams": load.streams} for load in p.loads]
     version_by_host = {
         host: version

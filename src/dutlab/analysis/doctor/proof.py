@@ -1,4 +1,4 @@
-"""A finding put to the test: an experiment of two levels, and what its figures say of the cost."""
+"""Proof of a finding: an experiment of two levels, and the cost that its figures show."""
 
 from __future__ import annotations
 
@@ -12,13 +12,16 @@ from dutlab.analysis.doctor.kinds import FindingProof
 from dutlab.analysis.verdict import Verdict
 
 CURED, NOTHING = "cured", "nothing"
-"""The factor, and its level as the hosts were found; the other level is the kind of the finding."""
+"""The factor, and its level for the hosts as found. The other level is named after the kind of the finding."""
 _STREAM, _PAIRS = "iperf3", "matrix"
-"""Workloads of one load: over a path, and between every two hosts of a segment, which has no source and no sink."""
+"""Two workloads of the same load: over a path, and between every two hosts of a segment, which has no source and no sink."""
 
 
 def link_of(finding: Finding | None, links: Mapping[str, Sequence[str]]) -> str:
-    """The first link that the finding is about; `links` has the ports of each, as `host:interface`. A host's finding is about any."""
+    """Return the first link that the finding names, else the first of `links`.
+
+    `links` has the ports of each link, as `host:interface`.
+    """
     where = finding.where if finding is not None else ()
     named = (name for name, ports in links.items() if f"link {name}" in where or any(port in where for port in ports))
     return next(named, next(iter(links), ""))
@@ -27,9 +30,9 @@ def link_of(finding: Finding | None, links: Mapping[str, Sequence[str]]) -> str:
 def experiment_of(
     kind: str, proof: FindingProof, finding: Finding | None, *, testbed: object, link: str, is_segment: bool, mode: str, repeats: int
 ) -> dict[str, Any]:
-    """The experiment file: the finding's cure as a level, with its undo; without a finding the levels are of the workload.
+    """Return the experiment file. Its levels are the hosts as found and cured, or values of a setting if the workload is the cause.
 
-    A cure or an undo that no command carries out is a level that a person sets.
+    If a cure or an undo has a step by hand, the file has no commands for the level, and a person sets it.
     """
     name, workload = _PAIRS if is_segment and proof.workload == _STREAM else proof.workload, {**proof.settings, "links": [[link]]}
     data: dict[str, Any] = {"experiment": f"prove-{kind}", "testbed": testbed, "factors": {"mode": [mode]}, "repeats": repeats}
@@ -43,7 +46,7 @@ def experiment_of(
 
 
 def _commands(finding: Finding) -> list[dict[str, Any]]:
-    """Host by host, in the order of the cure."""
+    """Return the commands of each host that apply and undo the cure, in the order of the cure."""
     hosts = dict.fromkeys(step.host for step in finding.cure)
     by_host = {host: [[s.command for s in steps if s.host == host] for steps in (finding.cure, finding.undo)] for host in hosts}
     return [{"host": host, "apply": cure, "restore": undo} for host, (cure, undo) in by_host.items()]
@@ -51,7 +54,7 @@ def _commands(finding: Finding) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class ProofPair:
-    """Two levels of one cell: what the second makes of the figure of the first."""
+    """Comparison of two levels of one cell."""
 
     before: str
     after: str
@@ -66,19 +69,19 @@ class ProofPair:
 
     @property
     def words(self) -> str:
-        """Sentence on the comparison, with both levels."""
+        """The comparison in words, with both levels."""
         first, second = self.comparison.first, self.comparison.second
         levels = f": {first.value:.4g} became {second.value:.4g}" if first and second else ""
         return f"{self.after} instead of {self.before}, {self.place}, {self.figure}{levels}"
 
     @property
     def is_proven(self) -> bool:
-        """True if chance would hardly show such a difference."""
+        """True if a difference is proven."""
         return self.comparison.verdict in {Verdict.BETTER, Verdict.WORSE}
 
     @property
     def price(self) -> Price:
-        """Cost of the worse level, measured here; None where no difference is proven."""
+        """Cost of the worse level, measured here; not known where no difference is proven."""
         ratio, sides = self.comparison.ratio, (self.comparison.first, self.comparison.second)
         repeats = min((side.n for side in sides if side is not None), default=0)
         if ratio is None or not self.is_proven:
@@ -90,7 +93,7 @@ class ProofPair:
         return Price(100 * (1 - share), f"{self.figure}, {self.place}", source)
 
     def to_json(self) -> dict[str, Any]:
-        """For programs."""
+        """Return the comparison for programs."""
         c = self.comparison
         interval = c.ratio.interval if c.ratio else None
         return {
@@ -102,5 +105,5 @@ class ProofPair:
 
 
 def level_of(factors: Mapping[str, str], setting: object, proof: FindingProof) -> str:
-    """The level that a cell was measured at."""
+    """Return the level at which a cell was measured."""
     return factors.get(CURED, "") if proof.levels is None else str(getattr(setting, proof.levels[0], ""))

@@ -1,4 +1,4 @@
-"""Prices that others measured and published. Each holds for their machine; on another it is a hint."""
+"""Published costs, measured by others. Each is valid for their machine; on another it is a hint."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ _HOST_STACK = (
     "Cai et al., Understanding Host Network Stack Overheads, SIGCOMM 2021, section 3.1 (Linux 5.4, Xeon Gold 6128 at 3.4 GHz, 100 Gb/s)"
 )
 ONE_CORE_BPS = 42e9
-"""TCP that one core carries with every offload in use."""
+"""TCP goodput of one core with every offload in use, in bits a second."""
 _RULE_SHARE = (6e6 / 250e3 - 1) / 1000
-"""Time that a passed rule adds, as a share of forwarding: from 6 Mpps without rules and 250 kpps with 1000."""
+"""Time that each evaluated rule adds, as a share of a packet's time without rules: from 6 Mpps without and 250 kpps with 1000 rules."""
 
 
 def _lost(bad: float, good: float) -> float:
@@ -49,7 +49,7 @@ SLOW_CLOCK = Price(
 
 
 def linux_rules(count: int) -> Price:
-    """Cost of so many rules for every packet."""
+    """Return the cost of `count` rules that every packet passes."""
     return Price(
         100 * (1 - 1 / (1 + _RULE_SHARE * count)),
         "packets a second, at most",
@@ -59,7 +59,7 @@ def linux_rules(count: int) -> Price:
 
 
 def one_stream(speed_bps: float) -> Price:
-    """Cost of using one TCP stream on a link of so many bits per second."""
+    """Return the cost of using one TCP stream on a link of `speed_bps`."""
     known = f"published: {_HOST_STACK}: one stream reached {ONE_CORE_BPS / 1e9:g} Gb/s"
     if speed_bps <= ONE_CORE_BPS:
         return Price(None, "", f"what a core carries here is not known until it is measured (--prove one-stream); {known}")

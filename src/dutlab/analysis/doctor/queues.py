@@ -1,4 +1,4 @@
-"""Number of cores that can receive: queues of a card, and threads of FreeBSD's netisr."""
+"""Findings about the number of cores that can receive: queues of a card, and threads of FreeBSD's netisr."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dutlab.analysis.doctor.finding import CureStep, Evidence, Finding, Price, s
 from dutlab.analysis.doctor.inventory import Inventory, InventoryPort, whole
 
 SLOW_BPS = 1e9
-"""Below it a core receives the shortest frames at line rate: 149 thousand a second at 100 Mb/s."""
+"""Speed below which one core receives the shortest frames at line rate: 149 thousand a second at 100 Mb/s."""
 _MORE_FROM_OUTSIDE: Mapping[str, str] = {
     "virtio_net": "give the guest's card queues (libvirt: <driver name='vhost' queues='{n}'/>; QEMU: -netdev …,queues={n} with "
     "-device virtio-net-pci,mq=on,vectors={vectors})",
@@ -27,7 +27,7 @@ _DEFERS = ("deferred", "hybrid")
 
 
 def one_queue(p: Inventory) -> Iterator[Finding]:
-    """A card with one receive queue on a machine of several cores: one core receives everything."""
+    """Find cards with one receive queue on a machine of several cores. One core then receives everything."""
     for port, card in p.cards():
         now, most = (_queues(card, which) for which in ("now", "most"))
         cores, speed = whole(p.fact(port.host, "cpu", "cores")) or 1, p.speed(port)
@@ -54,7 +54,7 @@ def one_queue(p: Inventory) -> Iterator[Finding]:
 
 
 def netisr_one_thread(p: Inventory) -> Iterator[Finding]:
-    """FreeBSD that hands packets to netisr (net.isr(4)), which has one thread."""
+    """Find FreeBSD hosts that queue packets for netisr with one thread (net.isr(4))."""
     for host in p.facts:
         dispatch = p.text(host, "sysctls", "net.isr.dispatch")
         threads = p.text(host, "sysctls", "net.isr.numthreads") or p.text(host, "sysctls", "net.isr.maxthreads")
@@ -75,14 +75,14 @@ def netisr_one_thread(p: Inventory) -> Iterator[Finding]:
 
 
 def _has_napi(card: Mapping[str, Any]) -> bool:
-    """Return whether one core serves a queue of a virtual port: a veth(4) with GRO; else the sender's core carries its frames (veth.c)."""
+    """Return True for a veth(4) with GRO: one core serves each of its queues. Without GRO the sender's core does the work (veth.c)."""
     offloads = card.get("offloads")
     gro = isinstance(offloads, Mapping) and offloads.get("generic-receive-offload") is True
     return card.get("kind") == "veth" and gro and (_queues(card, "most") or 1) > 1
 
 
 def _queues(card: Mapping[str, Any], which: str) -> int | None:
-    """Return the number of queues from `ethtool -l`, now or at most; a card without has as many as its driver says."""
+    """Return the number of receive queues from `ethtool -l`, now or at most; without it, the number now that the driver reports."""
     channels = card.get("channels")
     counts = channels.get(which) if isinstance(channels, Mapping) else None
     if isinstance(counts, Mapping):
@@ -98,7 +98,7 @@ def _read(p: Inventory, port: InventoryPort) -> str:
 
 
 def _more_queues(p: Inventory, port: InventoryPort, card: Mapping[str, Any], queues: int, *, possible: bool) -> tuple[str, str]:
-    """Cure and undo."""
+    """Return the commands that add queues and that undo it."""
     driver = card.get("driver")
     if is_windows(p, port.host):
         name = powershell_quoted(port.interface)
@@ -116,13 +116,13 @@ def _more_queues(p: Inventory, port: InventoryPort, card: Mapping[str, Any], que
         counts = card["channels"]["most"]
         kind = "combined" if whole(counts.get("combined")) else "rx"
         return shell("ethtool", "-L", port.interface, kind, queues), shell("ethtool", "-L", port.interface, kind, 1)
-    # Receive packet steering (Documentation/networking/scaling.rst): the core that is interrupted hands packets on to the others.
+    # Receive packet steering (Documentation/networking/scaling.rst): the interrupted core passes packets to the other cores.
     file = f"/sys/class/net/{port.interface}/queues/rx-0/rps_cpus"
     return write(_mask(queues), file), write("0", file)
 
 
 def _mask(cores: int) -> str:
-    """The first `cores` as the kernel takes them: groups of 32 bits in hexadecimal, between commas."""
+    """Return a mask of the first `cores` in the kernel's format: groups of 32 bits in hexadecimal, separated by commas."""
     digits = f"{(1 << cores) - 1:x}"
     first = len(digits) % 8 or 8
     return ",".join([digits[:first], *(digits[n : n + 8] for n in range(first, len(digits), 8))])

@@ -1,4 +1,4 @@
-"""Settings that help a host that ends connections and harm one that forwards packets."""
+"""Findings about settings that help the end of a connection but harm a router."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from dutlab.analysis.doctor.inventory import Inventory
 _FORWARDING = ("net.ipv4.ip_forward", "net.inet.ip.forwarding")
 _OF_FREEBSD = {"LRO": "lro", "TSO4": "tso4", "TSO6": "tso6"}
 _OF_LINUX = {"large-receive-offload": "lro"}
-"""Merged packets that cannot be split again as they were, unlike those of GRO. Linux switches LRO off where it forwards (dev_disable_lro),
-if the driver lets it."""
+"""Offloads whose merged packets cannot be split again as they were; those of GRO can. A forwarding Linux disables LRO if the driver
+allows it (dev_disable_lro)."""
 
 
 def offloads_on_router(p: Inventory) -> Iterator[Finding]:
-    """Packets that the card merges on their way into a router: longer than the next link takes, and other than the sender made them."""
+    """Find routers whose card merges received packets: merged ones may exceed the next MTU, and differ from those sent."""
     for port, card in p.cards():
         offloads = card.get("offloads")
         bsd = is_bsd(p, port.host)
         if bsd and p.text(port.host, "kernel", "name") != FREEBSD:
-            continue  # what OpenBSD prints are the card's abilities, not what is on
+            continue  # OpenBSD prints what the card supports, not what is enabled
         names = _OF_FREEBSD if bsd else _OF_LINUX
         on = [name for name in names if isinstance(offloads, Mapping) and offloads.get(name) is True]
         if not on or "1" not in (p.text(port.host, "sysctls", name) for name in _FORWARDING):

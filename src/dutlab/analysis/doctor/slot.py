@@ -16,7 +16,7 @@ _SMALLEST_PAYLOAD = 128
 """Smallest payload limit in bytes; every device supports it (PCI Express Base Specification 7.5.3.4)."""
 _MTU = 1500
 _FRAME_SHARE = (_MTU + ETH_HEADER_BYTES) / (_MTU + AROUND_PACKET_BYTES)
-"""Share of the bytes on the wire that cross the bus, with full frames: all but FCS, preamble and gap."""
+"""Share of the bytes on the wire that cross the bus, with frames of 1518 bytes: all but FCS, preamble and gap."""
 _ROOM = 1.25
 """Required bandwidth of a slot ÷ that of the frames. Descriptors and acknowledgements cross the slot too."""
 _NO_SPEED = Price(None, "", "the speed of the ports is unknown: their link is down, or their driver does not report it")
@@ -56,7 +56,7 @@ def narrow_slot(p: Inventory) -> Iterator[Finding]:
 
 
 def small_payload(p: Inventory) -> Iterator[Finding]:
-    """Find devices that use smaller packets than all of them support, so that headers take more of the link."""
+    """Find PCI Express paths that use smaller payloads than every device on them supports. Headers then take more of the link."""
     for ports, step, speed in _bottlenecks(p):
         way = [s for s in _way(p, ports[0]) if whole(s.get("payload_bytes")) and whole(s.get("payload_bytes_most"))]
         if not way:
@@ -83,7 +83,7 @@ def small_payload(p: Inventory) -> Iterator[Finding]:
 
 
 def link_power(p: Inventory) -> Iterator[Finding]:
-    """Find PCI Express links with power saving: they need microseconds to wake."""
+    """Find PCI Express links with power saving. They need microseconds to wake."""
     for port, card in p.cards():
         sleeping = [s for s in _steps(card) if isinstance(aspm := s.get("aspm"), str) and aspm != "off"]
         if not sleeping:
@@ -108,7 +108,7 @@ def _bottlenecks(p: Inventory) -> Iterator[tuple[list[InventoryPort], _Device, f
         linked = [(link.bytes_per_s, n, step) for n, step in enumerate(_steps(card)) if (link := _link(step, "link_gts", "link_width"))]
         if linked:
             step = min(linked)[2]
-            # All functions of a card share one link, and each reports it under its own address.
+            # All functions of a card share one link. Each reports the link under the function's address.
             key = (port.host, str(step.get("address", "")).partition(".")[0])
             shared.setdefault(key, ([], step))[0].append(port)
     for ports, step in shared.values():
@@ -144,7 +144,7 @@ def _link(step: _Device, speed: str, width: str) -> PcieLink | None:
 
 
 def _possible(way: Sequence[_Device], step: _Device) -> PcieLink | None:
-    """Return the fastest link that both ends support. On the path, two devices in a row are the ends of one link."""
+    """Return the fastest link that both ends support. On the path, devices 0 and 1 are the ends of one link, and so are 2 and 3."""
     at = next((n for n, other in enumerate(way) if other is step), 0)
     ends = (_link(end, "link_gts_most", "link_width_most") for end in (step, *way[at ^ 1 : (at ^ 1) + 1]))
     return min((end for end in ends if end), key=lambda end: end.bytes_per_s, default=None)

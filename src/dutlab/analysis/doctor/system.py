@@ -1,4 +1,4 @@
-"""Work of a system other than forwarding: rules that no one asked for, checks for developers, jobs after boot."""
+"""Findings about other work of a system: unrequested firewall rules, checks for developers, jobs after boot."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _KEPT, _KEPT_LEGACY = "/root/rules-before.nft", "/root/rules-before.iptables"
 
 
 def firewall(p: Inventory) -> Iterator[Finding]:
-    """Rules in the way of packets before any mode of the DUT was applied."""
+    """Find Linux firewall rules: on the DUT before a mode is applied, on other hosts at any time."""
     for host in p.facts:
         chains = p.fact(host, "firewall", "hooked_chains")
         hooked = [c for c in chains if isinstance(c, dict) and whole(c.get("rules_in_table"))] if isinstance(chains, list) else []
@@ -44,7 +44,7 @@ def firewall(p: Inventory) -> Iterator[Finding]:
 
 
 def pf(p: Inventory) -> Iterator[Finding]:
-    """The packet filter of a BSD, on where nothing is to be filtered: at the ends."""
+    """Find enabled packet filters (pf) on hosts other than the DUT."""
     for host in p.facts:
         if host != p.dut and p.fact(host, "firewall", "pf_enabled") is True:
             yield Finding(
@@ -55,7 +55,7 @@ def pf(p: Inventory) -> Iterator[Finding]:
 
 
 def pool_debug(p: Inventory) -> Iterator[Finding]:
-    """OpenBSD's check of every piece of kernel memory (kern.pool_debug, sysctl(2))."""
+    """Find OpenBSD kernels that check every memory allocation (kern.pool_debug, sysctl(2))."""
     for host in p.facts:
         now = p.text(host, "sysctls", "kern.pool_debug")
         if now not in ("0", ""):
@@ -68,7 +68,10 @@ def pool_debug(p: Inventory) -> Iterator[Finding]:
 
 
 def kernel_relinking(p: Inventory) -> Iterator[Finding]:
-    """OpenBSD links a new kernel after each boot (reorder_kernel, rc(8)): a core is busy, and no two boots run the same layout."""
+    """Find OpenBSD hosts that relink their kernel after each boot (reorder_kernel, rc(8)).
+
+    Relinking keeps a core busy, and each boot runs another layout of the code.
+    """
     for host in p.facts:
         if p.fact(host, "kernel", "relinks_at_boot") is True:
             yield Finding(

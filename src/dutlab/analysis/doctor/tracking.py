@@ -1,4 +1,4 @@
-"""The table of tracked connections: nearly full, or with a hash so small that each packet walks a long list."""
+"""Findings about the connection tracking table: nearly full, or with a hash so small that each packet searches a long list."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from dutlab.analysis.doctor.inventory import Inventory, whole
 
 NEARLY_FULL = 0.9
 LONG_LIST = 8.0
-"""Entries that a packet passes in a full table with four times as many connections as buckets, the default of older kernels."""
+"""List length of a full table with four times as many connections as buckets, the default of older kernels."""
 _MAX, _BUCKETS = "net.netfilter.nf_conntrack_max", "net.netfilter.nf_conntrack_buckets"
 _COUNT = "/proc/sys/net/netfilter/nf_conntrack_count"
 
 
 def conntrack_full(p: Inventory) -> Iterator[Finding]:
-    """A table that is nearly full before anything is measured: what finds no room is dropped."""
+    """Find tables that are nearly full before anything is measured. Packets of connections without an entry are dropped."""
     for host in p.facts:
         most, tracked = _number(p, host, _MAX), whole(p.fact(host, "firewall", "tracked_connections"))
         if not most or tracked is None or tracked < NEARLY_FULL * most:
@@ -33,7 +33,10 @@ def conntrack_full(p: Inventory) -> Iterator[Finding]:
 
 
 def conntrack_hash(p: Inventory) -> Iterator[Finding]:
-    """Fewer buckets than the connections that may be tracked need; each is in the table twice (nf_conntrack-sysctl.rst)."""
+    """Find tables with too few buckets for their largest number of connections.
+
+    Each connection is in the table twice (nf_conntrack-sysctl.rst).
+    """
     for host in p.facts:
         most, buckets = _number(p, host, _MAX), _number(p, host, _BUCKETS)
         if not most or not buckets or 2 * most / buckets <= LONG_LIST:
@@ -57,7 +60,7 @@ def _number(p: Inventory, host: str, name: str) -> int | None:
 
 
 def _set(p: Inventory, host: str, name: str, value: int) -> str:
-    """Both are of a whole kernel, which takes them in its first network namespace only."""
+    """Return the command that sets a size of the table. The kernel has one size, set in its first network namespace only."""
     command = shell("sysctl", f"{name}={value}")
     kernel = p.fact(host, "kernel")
     in_namespace = p.one_machine and any(other != host and p.fact(other, "kernel") == kernel for other in p.facts)

@@ -10,7 +10,7 @@ from dutlab.analysis.doctor.finding import CureStep, Evidence, Finding, Price, u
 from dutlab.analysis.doctor.inventory import Inventory
 
 OLD_YEARS = 3
-"""Chosen age limit: vendors of cards publish drivers at least once a year."""
+"""Age of an old driver, our choice: card vendors publish drivers at least once a year."""
 _INBOX_OF_MICROSOFT = "2006-06-21"
 """Microsoft's own drivers all have this date, regardless of their age."""
 _MODERATION = "*InterruptModeration"
@@ -70,7 +70,7 @@ def driver_age(p: Inventory) -> Iterator[Finding]:
 
 
 def power_scheme(p: Inventory) -> Iterator[Finding]:
-    """Find power schemes that let the clock and the links sleep."""
+    """Find power schemes other than High performance, which reduce the clock and let links sleep."""
     for host in p.facts:
         now, guid = p.text(host, "cpu", "governor"), p.text(host, "cpu", "power_scheme")
         if is_windows(p, host) and now and guid and guid != _FASTEST:

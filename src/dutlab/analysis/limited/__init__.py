@@ -1,4 +1,4 @@
-"""Why not faster: one verdict a result, with its evidence."""
+"""Limits of results: one verdict per result, with its evidence."""
 
 from dutlab.analysis.limited.finding import Confidence, LimitCause, LimitFinding
 from dutlab.analysis.limited.forwarding import Core, Facts, Neighbour, what_limited

@@ -38,21 +38,21 @@ class Confidence(enum.IntEnum):
 
     NONE = 0
     POSSIBLE = 1
-    """Nothing speaks against it, little for it."""
+    """No evidence against it, and little for it."""
     LIKELY = 2
-    """Measured figures fit it and fit nothing else that was looked at."""
+    """Measured figures agree with it and with no other checked cause."""
     SHOWN = 3
-    """The cause was itself measured at its limit."""
+    """The cause was measured at its limit."""
 
     @property
     def word(self) -> str:
-        """`shown`, `likely`, `possible`; empty for none."""
+        """The confidence as a word: `shown`, `likely`, `possible`; empty for none."""
         return "" if self is Confidence.NONE else self.name.lower()
 
 
 @dataclass(frozen=True)
 class LimitFinding:
-    """One verdict."""
+    """One verdict on what limited a result."""
 
     limit: LimitCause
     confidence: Confidence
@@ -68,17 +68,20 @@ class LimitFinding:
 
     @property
     def cause(self) -> str:
-        """`one core of the DUT (core 1, softirq)`."""
+        """The cause in words: `one core of the DUT (core 1, softirq)`."""
         return f"{self.limit.value}{f' ({self.detail})' if self.detail else ''}"
 
     @property
     def words(self) -> str:
-        """`limited by one core of the DUT (core 1, softirq)`; `limit unknown`."""
+        """The verdict in words: `limited by one core of the DUT (core 1, softirq)`; `limit unknown`."""
         return "limit unknown" if self.limit is LimitCause.UNKNOWN else f"limited by {self.cause}"
 
 
 def best_of(findings: Sequence[LimitFinding | None], missing: Sequence[str]) -> LimitFinding:
-    """The finding of highest confidence, the first of equal ones; "not known" if there are none. `missing`: inputs that were not there."""
+    """Return the finding of highest confidence, the first of equal ones; "not known" if there are none.
+
+    `missing` has the inputs that were not available.
+    """
     usable = [f for f in findings if f is not None]
     if not usable:
         next_ = f"measure {missing[0]}" if missing else "repeat with the cores and counters of all hosts watched"
@@ -89,5 +92,5 @@ def best_of(findings: Sequence[LimitFinding | None], missing: Sequence[str]) -> 
 
 
 def no_verdict(evidence: Sequence[str], next_experiment: str) -> LimitFinding:
-    """Whatever else was measured: `evidence` forbids to name a limit."""
+    """Return a verdict that names no limit, because of `evidence`."""
     return LimitFinding(LimitCause.UNKNOWN, Confidence.NONE, tuple(evidence), next_experiment)

@@ -1,6 +1,6 @@
-"""Find what limited a box that forwards: rules over what was measured with the figure. Each rule returns a finding or None.
+"""Limit of a box that forwards: rules over facts that were measured with the figure. Each rule returns a finding or None.
 
-Thresholds come from the field's practice, not from a standard. The evidence of each rule gives the threshold and the number that met it.
+Thresholds come from the field's practice, not from a standard. The evidence of each rule has the number that met its threshold.
 """
 
 from __future__ import annotations
@@ -14,48 +14,48 @@ from dutlab.units import si
 
 AT_LINE, NEAR_LINE = 0.97, 0.90
 BUSY, NEARLY_BUSY, IDLE = 95.0, 90.0, 80.0
-"""Percent of a core."""
+"""Busy percent of a core."""
 NO_LOSS = 0.001
 FEW_REFUSED = 0.05
 FULL_CALLS = 0.75
-"""Share of the most frames a call from which on a device that polls has no time left: it finds more each time that it looks."""
+"""Share of the most frames per poll from which on a polling device has no time left: frames wait for it at each poll."""
 ALL_TAKEN, MOSTLY_TAKEN = 0.999, 0.9
 """Shares of a set rate."""
 SAME_PPS = 1.6
-"""Frame rates within this factor while the bytes differ at least BYTES_APART times are a cost per packet."""
+"""Factor within which frame rates count as the same. If frame sizes differ by BYTES_APART or more, the cost is then per packet."""
 BYTES_APART = 2.0
 OTHER_IS_FASTER = 1.05
 MOST = 0.5
 """Share of the lost frames above which one place counts as the cause."""
 _AT_CARD = {"DUT in", "DUT out"}
 _INSIDE = _AT_CARD | {"DUT stack"}
-"""Places at which frames are lost (dutlab.tools.path_counters)."""
+"""Places inside the DUT at which frames are lost (dutlab.tools.path_counters)."""
 
 
 @dataclass(frozen=True)
 class Core:
-    """One core during the trial: kind of work → percent, without idle."""
+    """Load of one core during the trial. `shares`: kind of work → percent, without idle."""
 
     number: int
     shares: Mapping[str, float]
 
     @property
     def busy(self) -> float:
-        """Percent that it was not idle."""
+        """Percent of time in which the core was not idle."""
         return sum(self.shares.values())
 
     @property
     def mostly(self) -> str:
-        """The kind of work that took most of it."""
+        """Kind of work that took the most time of the core."""
         return max(self.shares, key=lambda kind: self.shares[kind], default="nothing")
 
 
 @dataclass(frozen=True)
 class Neighbour:
-    """Result of the same mode with other packets."""
+    """Result with packets of another size."""
 
     name: str
-    """`1518 B`, `MTU 9000`."""
+    """Packet size in words: `1518 B`, `MTU 9000`."""
     mean_bytes: float
     pps: float
     share_of_line: float | None = None
@@ -64,7 +64,7 @@ class Neighbour:
 
 @dataclass(frozen=True)
 class Facts:
-    """Facts about one result. None means not known; no fact is required."""
+    """Facts about one result. None means not known; only `value` and `unit` are required."""
 
     value: float
     unit: str
@@ -74,98 +74,98 @@ class Facts:
     assumed: str = ""
     """Assumptions behind `line`, in words: `1500 bytes assumed`; empty where all of it is known."""
     other_lines: Mapping[str, float] = field(default_factory=dict)
-    """Ceilings of the link if the assumption does not hold: `with MTU 9000` → ceiling."""
+    """Ceilings of the link under other assumptions: `with MTU 9000` → ceiling."""
     most_seen: float | None = None
-    """The most that was measured through the same link, in whatever mode."""
+    """Highest value measured through the same link, in any mode."""
     void: tuple[str, ...] = ()
-    """Why no limit may be named: doubts that say the figure is not to be relied on, or is of a busy machine."""
+    """Doubts that forbid naming a limit: the figure is not reliable, or other work loaded the machine."""
     rig: str = ""
-    """Words that say that the rig does little more without the DUT; empty where it does more, or where that is not known."""
+    """Sentence that the rig is hardly faster without the DUT; empty where it is faster, or where that is not known."""
     untested: str = ""
-    """Words that say that the DUT was never offered more than it took."""
+    """Sentence that the DUT was never offered more than it forwarded; empty where it was."""
     pps: float | None = None
     """Packets a second of this result."""
     mean_bytes: float | None = None
     asked: float | None = None
     sent: float | None = None
     received: float | None = None
-    """The three in the same unit; asked is None for as fast as can be."""
+    """Rates that were asked for, sent and received, in the same unit. `asked` is None for the highest possible rate."""
     loss_ratio: float | None = None
     refused_ratio: float | None = None
-    """Share of the generator's frames that its port or the DUT's did not take."""
+    """Share of the generator's frames that its port or the DUT's port did not accept."""
     generator_best: float | None = None
-    """The most that this generator sent of such frames into anything, in the same unit."""
+    """Highest rate at which this generator ever sent such frames, in the same unit."""
     generator_core: float | None = None
     sink_core: float | None = None
-    """Percent of their busiest core."""
+    """Busy percent of the busiest core of the generator and of the sink."""
     dut_cores: Sequence[Core] = ()
     polling: frozenset[int] = frozenset()
-    """Those of the DUT's cores that were busy without load: what they are busy with under load says nothing."""
+    """Numbers of the DUT's cores that were busy without load. Under load their busy percent is meaningless."""
     call_share: float | None = None
-    """Frames that a polling device found per poll, as a share of the most that it takes at once."""
+    """Frames that a polling device found per poll, as a share of the most that it takes per poll."""
     cycle_share: float | None = None
     """Share of cycles in which a polling device had frames."""
     shared_cores: str = ""
-    """Why the DUT's cores are not its own, as in an embedded lab."""
+    """Reason why the DUT shares its cores, as in an embedded lab; empty where it does not."""
     places: Mapping[str, float] = field(default_factory=dict)
-    """Places where frames got lost, as shares of all lost frames; names as in tools.path_counters."""
+    """Place → share of all lost frames; names as in tools.path_counters."""
     at_cards: Mapping[str, float] = field(default_factory=dict)
-    """Losses that the drivers of the DUT's cards counted, as shares of all lost frames: cause, in words → share."""
+    """Losses that the drivers of the DUT's cards counted: cause in words → share of all lost frames."""
     over_allowance: float = 0.0
-    """Frames that a hypervisor held back or dropped since the DUT had used up its allowance, as a share of all lost ones."""
+    """Frames that a hypervisor delayed or dropped above the DUT's allowance, as a share of all lost frames."""
     table_entries: float | None = None
     table_size: float | None = None
     fragments: float = 0.0
-    """Packets that were fragmented or reassembled."""
+    """Packets a second that were fragmented or reassembled."""
     streams: int | None = None
     """TCP streams; None for frames."""
     retransmits_per_s: float | None = None
     window_bytes: float | None = None
     rtt_s: float | None = None
     pcie_bps: float | None = None
-    """Ceiling of the card's slot toward the host, bits a second."""
+    """Ceiling of the card's slot toward the host, in bits a second."""
     memory_share: float | None = None
     throttled: str = ""
-    """Words on heat that slowed the DUT's processor meanwhile, as its kernel counted it; empty where it did not, or was not read."""
+    """Sentence on heat that slowed the DUT's processor, as counted by its kernel; empty where it did not, or was not read."""
     power_limited: str = ""
-    """Words on a limit of power that slowed the DUT's processor meanwhile; empty where none did."""
+    """Sentence on a power limit that slowed the DUT's processor; empty where none did."""
     frequency_drop: float | None = None
     """Share of its frequency that the DUT's processor lost during the trial."""
     neighbours: Sequence[Neighbour] = ()
     other_modes: Mapping[str, float] = field(default_factory=dict)
     """Rates of the same load through the same rig in other modes, in the same unit."""
     together: float | None = None
-    """Sum over several links driven at once, of which this is one alone; the same unit."""
+    """Sum over several links driven at once, one of which is the link of this result; the same unit."""
     imported: bool = False
-    """Another program measured it: losses may be of the program, of either host or of an unnamed device."""
+    """True if another program measured it. Its losses may come from the program, either host or an unnamed device."""
     one_testbed: bool = True
-    """All results are known to be of one testbed, so that they tell something of its DUT."""
+    """True if all results are known to be of one testbed, so that comparing them shows something about its DUT."""
 
     @property
     def polls_are_full(self) -> bool | None:
-        """True if a core that polls has no time left, as the device itself counts; None where that is not known."""
+        """True if the polling cores have no time left, by the device's own counters; None where that is not known."""
         if self.call_share is None and self.cycle_share is None:
             return None
         return (self.call_share or 0.0) >= FULL_CALLS or (self.cycle_share or 0.0) * 100 >= BUSY
 
     def is_cool(self, most: float) -> bool:
-        """No core of the DUT is busier than that, as far as is known of all of them."""
+        """Return True if all cores of the DUT are known to be below `most` percent busy."""
         return bool(self.dut_cores) and max(c.busy for c in self.dut_cores) < most and (not self.polling or self.polls_are_full is False)
 
     @property
     def lossless(self) -> bool:
-        """Nothing to speak of was lost, as far as is known."""
+        """True if the loss ratio is at most NO_LOSS, or not known."""
         return self.loss_ratio is None or self.loss_ratio <= NO_LOSS
 
     def text(self, value: float) -> str:
-        """A value in the figure's unit."""
+        """Return a value as text in the figure's unit."""
         return si(value, self.unit)
 
 
 def what_limited(facts: Facts) -> LimitFinding:
-    """The verdict. Rules are asked in the order of the path: what a tester must rule out first comes first.
+    """Return the limit of a result, with its evidence. Rules are in the order in which a tester excludes causes: the rig, then the DUT.
 
-    What says that the figure or its ceiling is wrong forbids any verdict; what says that the rig is the limit, any that blames the DUT.
+    A doubtful figure or ceiling gets no verdict. If the rig is the limit, no verdict names the DUT.
     """
     if facts.void:
         return no_verdict(facts.void, "remove what the doubts name, then repeat")
@@ -188,7 +188,7 @@ def what_limited(facts: Facts) -> LimitFinding:
 
 
 def _on_a_line_that_holds(f: Facts) -> tuple[Facts, str]:
-    """With the least ceiling that nothing measured exceeds, and why it is another than was assumed; empty where it is the same."""
+    """Return the facts with the lowest ceiling that no measured value exceeds, and a reason; the reason is empty for the same ceiling."""
     highest = max(f.value, f.most_seen or 0.0)
     if not f.line or not exceeds(highest, f.line, f.unit):
         return f, ""
@@ -203,7 +203,7 @@ def _on_a_line_that_holds(f: Facts) -> tuple[Facts, str]:
 
 
 def _line(f: Facts, refuted: str) -> LimitFinding | None:
-    """A ceiling that was chosen since figures exceed the one before is never shown, at most likely."""
+    """Return a finding if the result is near the line rate. If the assumed ceiling was refuted, its confidence is one step lower."""
     if not f.line or f.value < NEAR_LINE * f.line:
         return None
     share = f.value / f.line
@@ -216,7 +216,7 @@ def _line(f: Facts, refuted: str) -> LimitFinding | None:
 
 
 def _follows_load(f: Facts, share: float) -> bool:
-    """Return whether one load of a set rate was offered and so much of it came through that the figure equals the request."""
+    """Return True if a load of a set rate was offered and the result reaches `share` of that rate."""
     return f.asked is not None and f.loss_ratio is not None and f.unit == "pps" and f.value >= share * f.asked
 
 
@@ -292,7 +292,7 @@ def _pcie(f: Facts) -> LimitFinding | None:
 
 
 def _memory(f: Facts) -> LimitFinding | None:
-    if f.memory_share is None or f.memory_share < 0.7:  # noqa: PLR2004 - DRAM seldom gives more of its peak
+    if f.memory_share is None or f.memory_share < 0.7:  # noqa: PLR2004 - DRAM seldom reaches more of its peak
         return None
     return LimitFinding(
         LimitCause.MEMORY, Confidence.LIKELY, (f"{f.memory_share:.0%} of the memory's peak was moved",), "fill more channels"
@@ -343,7 +343,7 @@ def _cores(f: Facts) -> LimitFinding | None:
 
 
 def _polling(f: Facts) -> LimitFinding | None:
-    """Judge a DUT that polls: its cores are always busy, so only what they find in each poll shows whether they keep up."""
+    """Judge a DUT that polls. Its cores are always busy, so only the frames found per poll show whether they keep up."""
     if not f.polling or not f.polls_are_full:
         return None
     cores = ", ".join(map(str, sorted(f.polling)))
@@ -353,7 +353,7 @@ def _polling(f: Facts) -> LimitFinding | None:
     )
     why = (f"the DUT polls on core {cores}, and {took}", *_pressure(f))
     sure = Confidence.SHOWN if _pressure(f) else Confidence.LIKELY
-    if f.shared_cores:  # its cycles are counted while others have the core, too
+    if f.shared_cores:  # its cycles also count time in which other programs have the core
         return LimitFinding(
             LimitCause.SHARED_CORES, Confidence.POSSIBLE, (*why, f.shared_cores), "give the DUT its own cores, or a machine"
         )
@@ -362,7 +362,7 @@ def _polling(f: Facts) -> LimitFinding | None:
 
 
 def _pressed_dut(f: Facts) -> LimitFinding | None:
-    """Judge a DUT whose cores are not known: if it loses or refuses frames that the rig delivers, it is at its own limit."""
+    """Judge a DUT whose cores are not known. If it loses or refuses frames that the rig delivers, it is at its own limit."""
     inside = sum(share for place, share in f.places.items() if place in _INSIDE)
     at_line = f.line is not None and f.value >= NEAR_LINE * f.line
     if f.imported or (f.dut_cores and not f.shared_cores) or at_line or (f.places and inside <= MOST) or not _pressure(f):
@@ -372,7 +372,7 @@ def _pressed_dut(f: Facts) -> LimitFinding | None:
 
 
 def _pressure(f: Facts) -> tuple[str, ...]:
-    """Signs that the DUT was offered more than it could take."""
+    """Return signs that the DUT was offered more than it could forward."""
     refused = f.refused_ratio or 0.0
     signs = [f"backpressure: {refused:.0%} of the frames were refused"] if refused > FEW_REFUSED else []
     return (*signs, *([f"{f.loss_ratio:.2%} of the frames were lost"] if f.loss_ratio is not None and not f.lossless else []))
@@ -402,7 +402,7 @@ def _tcp(f: Facts) -> LimitFinding | None:
 
 
 def _per_packet(f: Facts) -> LimitFinding | None:
-    """Packets of quite another size at nearly the same rate, or larger ones near line rate: what counts is packets, not bytes."""
+    """Find a cost per packet: packets of a very different size have nearly the same rate, or larger packets are near line rate."""
     if not f.one_testbed or not f.pps or not f.mean_bytes or (f.line and f.value >= NEAR_LINE * f.line) or _follows_load(f, MOSTLY_TAKEN):
         return None
     for other in sorted(f.neighbours, key=lambda n: -n.mean_bytes):
@@ -422,7 +422,7 @@ def _per_packet(f: Facts) -> LimitFinding | None:
 
 def _mode(f: Facts) -> LimitFinding | None:
     faster = {name: v for name, v in f.other_modes.items() if v >= OTHER_IS_FASTER * f.value}
-    idle = f.is_cool(IDLE)  # a delay or a shaper slows without work
+    idle = f.is_cool(IDLE)  # a delay or a shaper slows traffic without CPU load
     if not faster or idle or (f.line and f.value >= NEAR_LINE * f.line):
         return None
     name = max(faster, key=lambda n: faster[n])

@@ -1,4 +1,4 @@
-"""Limit of an array of drives: the rungs from data sheet to processor, and the one that binds."""
+"""Limit of an array of drives: rules for each possible limit, from the drives' data sheet to the processor."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BUSY, COOL = 90.0, 60.0
 
 @dataclass(frozen=True)
 class Subset:
-    """Result of the same load on fewer drives."""
+    """Result of the same load on fewer drives. `drive_sum` is the sum of their ratings, in the unit of `value`."""
 
     drives: int
     value: float
@@ -33,13 +33,13 @@ class ArrayFacts:
     """`IOPS` or `B/s`."""
     drives: int
     drive_sum: float
-    """The drives' rating added up, in the same unit."""
+    """Sum of the drives' ratings, in the same unit."""
     arithmetic: float | None = None
-    """Rate that the RAID level leaves (physics.ceilings.storage); None for reads, where it leaves all."""
+    """Rate that the RAID level leaves of the drives' rating (physics.ceilings.storage); None for reads, which it does not reduce."""
     uplinks: float | None = None
     """Rate of the shared PCIe links, in the same unit."""
     cpu_percent: float | None = None
-    """Mean over all cores."""
+    """Busy percent, mean over all cores."""
     fewer: Sequence[Subset] = ()
     other_engines: Mapping[str, float] = field(default_factory=dict)
     """Results of the same load on the same drives under other RAID software."""
@@ -51,7 +51,7 @@ class ArrayFacts:
 
 
 def what_limited_array(facts: ArrayFacts) -> LimitFinding:
-    """The verdict."""
+    """Return the limit of an array, with its evidence."""
     missing = [what for what, there in {
         "load of the processor": facts.cpu_percent is not None, "the same with fewer drives": bool(facts.fewer),
         "PCIe topology": facts.uplinks is not None,
@@ -87,7 +87,10 @@ def _uplinks(f: ArrayFacts) -> LimitFinding | None:
 
 
 def _inferred_bus(f: ArrayFacts) -> LimitFinding | None:
-    """Nobody measured the bus, but each drive gives the same part of its rating, however many there are or whatever drives them."""
+    """Infer a shared bus without a measurement of it.
+
+    Each drive gives the same share of its rating, with any number of drives or any RAID software.
+    """
     if f.share >= NEAR or (f.cpu_percent is not None and f.cpu_percent >= COOL):
         return None
     why = [f"{f.drives} drives reach {f.share:.0%} of their rating"]
