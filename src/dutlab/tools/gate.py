@@ -2,7 +2,7 @@
 
 Each command waits behind a gate on its host: a few lines of the system's shell (`systems/posix_gate.py`) that print the host's clock when
 asked, get the instant, and wait for it. The wait is local, so a busy network or controller at that instant delays no command. A host
-whose clock is no finer than a second is released by a message instead, sent half a round trip earlier. If all hosts are on this machine,
+whose clock is not finer than a second is released by a message instead, sent half a round trip earlier. If all hosts are on this machine,
 each has only one shell, which is released by a message too: no clocks are compared.
 
 Clocks are compared as in `clocks.py`: the host's wall clock against this process's CLOCK_MONOTONIC, which cannot be set.

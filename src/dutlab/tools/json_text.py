@@ -1,6 +1,6 @@
 """JSON objects in the output of another program, complete or broken: the one object of a report, or all objects in a text.
 
-Faults that programs make and that are read here: `-nan` as a number (esnet/iperf#613), text before or after the object (#1143), a truncated
+Known faults of programs that are handled here: `-nan` as a number (esnet/iperf#613), text before or after the object (#1143), a truncated
 object (#1776).
 """
 

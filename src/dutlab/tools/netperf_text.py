@@ -4,7 +4,7 @@ The formats are those of netperf 2.4 to 2.7 (nettest_bsd.c; nettest_omni.c print
 data sent, and data received. Throughput is in 10^6 bits a second unless `-f` asks for another unit, which the headline names: bits in
 powers of 1000, bytes in powers of 1024 (netlib.c, calc_thruput()). A value that was not measured is -1. `-D` prints interim rates.
 
-With `-P 0` a result consists of numbers only. After a headline such numbers are of the same test again. Without a headline their format
+With `-P 0` a result consists of numbers only. After a headline, further numbers are results of that test. Without a headline, their format
 shows a stream, UDP or requests; the command, if the text has it, shows the rest.
 """
 

@@ -207,7 +207,7 @@ class ProbesByEnds:
 
 
 def _directions(link: Link) -> list[tuple[_Hop, ...]]:
-    """Return the hops of each direction: the port at the end of each cable, the nearest first. On a segment each pair has one hop."""
+    """Return the hops of each direction: the port at the end of each cable, the nearest first. On a segment: one hop per pair of hosts."""
     ports = link.addressed
     if link.segment:
         pairs = permutations(ports, 2)

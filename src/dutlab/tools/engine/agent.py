@@ -199,7 +199,7 @@ def to_settle(sent: SentStream) -> dict[str, int]:
 
 
 def sound(said: A, host: str) -> A:
-    """Return an agent's reply about a port. Raises ToolFailed, HostError where the port failed."""
+    """Return an agent's reply about a port. Raises ToolFailed, HostError if the port failed."""
     if said.err is not None:
         raise _fault(said.err, host=host)
     return said

@@ -89,7 +89,7 @@ class EngineLoad:
             "rate": _rate(offer),
             **_headers(traffic),
         }
-        if offer.directions is Directions.ANSWERS or (offer.back_answers and direction.is_back):  # described by what they answer
+        if offer.directions is Directions.ANSWERS or (offer.back_answers and direction.is_back):  # as the answered frames
             plan |= {"answers": True, "source": str(offer.answered or direction.destination), "destination": direction.source}
             plan |= {end: str(spread.first) for end, spread in _spreads(traffic) if spread is not None}
         if answers_learned:

@@ -17,7 +17,7 @@ _NS = 1e9
 
 
 def flow_of(link: str, sent: SentStream, received: ReceivedStream, port: Received, *, sent_by: TimedBy | None = None) -> Flow:
-    """Return a link's flow. `sent_by` is what read the clock for the send times."""
+    """Return a link's flow. `sent_by` is what timed the sent frames: card, kernel or engine."""
     return TimedFlow(
         link=link,
         intended_frames=sent.intended,
@@ -126,7 +126,7 @@ def _latency(of: protocol.Latency | None) -> Latency | None:
 
 
 def _arrivals(port: Received) -> dict[str, int]:
-    """Return frames by what timed them, the card first; what timed none is absent."""
+    """Return the number of frames that card, kernel and engine timed, without zeros."""
     if (by := port.timed_by) is None:
         return {}
     return {name: count for name, count in (("card", by.card), ("kernel", by.kernel), ("engine", by.engine)) if count}

@@ -94,7 +94,7 @@ class GuestEnded(Exception):
 
 
 class GuestStuck(ToolFailed):
-    """The guest waits in vain, or its state could not be written or read. The next try usually succeeds."""
+    """The guest waits for something that does not happen, or its state could not be written or read. The next try usually succeeds."""
 
 
 class Monitor:

@@ -1,6 +1,6 @@
 """Search for the depth beyond which a drive gives no more IOPS.
 
-The depth is doubled until two doublings in a row gain nothing. Then the least depth with nearly the peak IOPS is bisected.
+The depth is doubled until two doublings in a row gain nothing. Then bisection finds the least depth with nearly the peak IOPS.
 
 The knee is the depth at which IOPS ÷ latency is greatest (Kleinrock, "Power and deterministic rules of thumb for probabilistic
 problems", 1979). By Little's law latency is depth ÷ IOPS, so at the knee IOPS² ÷ depth is greatest. A drive that serves requests one after
@@ -18,7 +18,7 @@ NEAR = 0.95
 """Share of the peak IOPS that counts as nearly the peak."""
 _NOTHING_TWICE = 2
 _FINE = 16
-"""Resolution of the least depth: this part of it."""
+"""Resolution of the least depth: 1/16 of it."""
 
 
 @dataclass(frozen=True)

@@ -275,7 +275,7 @@ def _common(document: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _who(job: Mapping[str, Any]) -> str:
-    """Return the key of the job of an entry; one job has several entries with numjobs and without group_reporting."""
+    """Return a key for the job of an entry; one job has several entries with numjobs and without group_reporting."""
     return str([job.get(key) for key in ("hostname", "port", "jobname", "groupid")])
 
 

@@ -93,7 +93,7 @@ class FioResult:
 
 
 async def check(site: GeneratorSite, cells: Sequence[Cell]) -> str:
-    """Return the version (of each host, if they differ), after a check that the drives are there, and unused if written to.
+    """Check that the drives are there, and unused if written to; return the version of fio, of each host if they differ.
 
     Raises ToolMissing, ToolsMissing, TestbedError with all reasons, HostError.
     """

@@ -33,7 +33,7 @@ def make(model: GeneratorModel, place: GeneratorSite) -> GeneratorTool:
 
 
 class Iperf3Udp:
-    """A tools.generator_tool.GeneratorTool."""
+    """Generator `iperf3-udp`, a tools.generator_tool.GeneratorTool."""
 
     def __init__(self, model: StreamsModel, place: GeneratorSite) -> None:
         self._model, self._place = model, place

@@ -1,7 +1,7 @@
 """Generator `ipgen` of IIJ: a script (-S) makes it warm up, rest, clear its counters, send and drain; its log (-L) has a line a second.
 
 Faults of ipgen that are corrected (ipgen_log): its sizes are of layer 3, a latency of a second or more is wrong, and its own loss misses
-a lost tail. So loss here is sent less received at the end of the drain. A script counts in whole seconds.
+frames lost at the end. So loss here is sent less received at the end of the drain. A script counts in whole seconds.
 
 ipgen writes a log line at the end of its own one-second interval, not at the end of a step of the script. So the script drains for one
 interval more than requested, and the account is that of the last interval in which nothing moved. It is a doubt if counters moved to the
@@ -49,7 +49,7 @@ def make(model: GeneratorModel, place: GeneratorSite) -> GeneratorTool:
 
 
 class Ipgen:
-    """A tools.generator_tool.GeneratorTool."""
+    """Generator `ipgen`, a tools.generator_tool.GeneratorTool."""
 
     def __init__(self, model: IpgenModel, place: GeneratorSite) -> None:
         self._model, self._place = model, place

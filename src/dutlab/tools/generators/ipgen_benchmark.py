@@ -46,7 +46,7 @@ class BenchmarkProcess:
     """One process of the benchmark, and the frames that it made."""
 
     frame_bytes: int
-    """With FCS."""
+    """Frame size, FCS included."""
     work: FrameWork
     lines: list[int]
     """Line numbers, from 1: its first line, then one per second."""
@@ -121,7 +121,7 @@ class BenchmarkRun:
     program: str
     work: FrameWork
     frame_bytes: int
-    """With FCS."""
+    """Frame size, FCS included."""
     seconds: int
 
     @property

@@ -10,7 +10,7 @@ Known faults of ipgen, and their handling here (line numbers of gen.c):
 
 - packet sizes in the log are of layer 3: frames with FCS are 18 bytes longer (`frame_bytes`); sizes in the result are of frames with FCS;
 - the seconds of a latency are divided by 1000 instead of multiplied (1764), so any latency of a second or more is wrong and is left out;
-- its own loss counts only gaps in the sequence, so it misses a lost tail (3112): loss here is sent less received;
+- its own loss counts only gaps in the sequence, so it misses frames lost at the end (3112): loss here is sent less received;
 - times are of a monotonic clock, so they give the distance between lines and not the time of day.
 """
 
@@ -101,7 +101,7 @@ def parse_answer(text: str) -> list[IpgenThroughput]:
 
 
 def parse_tables(text: str) -> list[list[IpgenThroughput]]:
-    """Return the results in printed tables, each in row order; empty if none was printed. Both tables of a result have each row."""
+    """Return the results in printed tables, each in row order; empty if none was printed. Each row is in both tables of a result."""
     answers: list[dict[int, IpgenThroughput]] = []
     conditions: dict[str, float] = {}
     for line in text.splitlines():

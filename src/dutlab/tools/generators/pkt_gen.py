@@ -67,7 +67,7 @@ class PktGenOutputs:
 
 
 class PktGen:
-    """A tools.generator_tool.GeneratorTool."""
+    """Generator `pkt-gen`, a tools.generator_tool.GeneratorTool."""
 
     def __init__(self, model: PktGenModel, place: GeneratorSite) -> None:
         self._model, self._place = model, place

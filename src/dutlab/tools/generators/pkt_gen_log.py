@@ -47,7 +47,7 @@ class Report:
     pps: float
     packets: float
     bits: float | None = None
-    """Bits as printed, in one of `_MEANINGS`."""
+    """Bits as printed; their meaning depends on version and options (`_MEANINGS`)."""
     packets_error: float = 0.0
     bits_error: float = 0.0
 

@@ -2,9 +2,9 @@
 
 A small script (trex_client.py) is copied to TRex's machine and drives the client there. Counters are those of TRex's ports; they are
 cleared before a trial and read after its drain, once they no longer change. TRex takes more time rather than sending fewer frames. So a
-late trial is stopped and has its real length; asked less sent is what it did not send. Frames that TRex's receiver missed (`ierrors`) had
-reached its port: they count as received, with a doubt. A larger number of foreign frames at its ports is not recognised, as for every
-generator that counts at ports.
+late trial is stopped and has its real length; the frames that it did not send are asked less sent. Frames that TRex's receiver missed
+(`ierrors`) had reached its port: they count as received, with a doubt. Foreign frames at its ports are recognised only if they are few, as
+for every generator that counts at ports.
 
 Tested with TRex 3.08 on af_packet interfaces, with a device between them that drops every 1000th frame: at 10, 50 and 100 kpps, with frames
 of 64 and of 512 bytes, the loss ratio was 0.0010 each time.
@@ -66,7 +66,7 @@ def make(model: GeneratorModel, place: GeneratorSite) -> GeneratorTool:
 
 
 class Trex:
-    """A tools.generator_tool.GeneratorTool."""
+    """Generator `trex`, a tools.generator_tool.GeneratorTool."""
 
     def __init__(self, model: TrexModel, place: GeneratorSite) -> None:
         self._model, self._place = model, place

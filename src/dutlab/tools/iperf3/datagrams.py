@@ -25,7 +25,7 @@ from dutlab.tools.json_text import Unreadable, UnreadableError, member, number, 
 
 GRACE_S = 15.0
 _UNREAD_S = 0.01
-"""Time before the end whose datagrams may still wait in the server's socket."""
+"""Time before the end; datagrams sent in it may still wait in the server's socket."""
 
 
 @dataclass(frozen=True)

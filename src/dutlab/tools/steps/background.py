@@ -1,6 +1,6 @@
 """Processes that a step leaves in the background: the shell text for such a command.
 
-When the shell of a command of dutlab ends, its whole process group is ended. A step that starts `nohup PROGRAM &` wants PROGRAM to
+dutlab ends the whole process group of a command when the command's shell ends. A step that starts `nohup PROGRAM &` wants PROGRAM to
 continue. So such a command runs inside another shell, which prints its status on standard output. That shell stays, as leader of the group,
 until the last process that the command left has ended or the group is ended from outside. It detects this by a pipe that the processes
 inherit as file descriptor 9. Programs that start a new session (`iperf3 -D`) leave the group and are not ended.
