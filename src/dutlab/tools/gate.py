@@ -23,7 +23,7 @@ from dutlab.tools.engine.clocks import Offset, exchange
 
 MOST_EXCHANGES = 4
 CLOSE_NS = 2_000_000
-"""Error of an offset, at or below which the clock is not read again."""
+"""Error of an offset up to which the clock is not read again."""
 AT_ONCE = 8
 """Gates that are served at the same time. More of them would wait for one another, run out of time, and widen the bounds."""
 READY_S = 30.0
@@ -32,7 +32,7 @@ TOLD_LATER_NS = 500_000
 LEAD_NS = 1_000_000
 """Lead of the instant in addition to the round trips, which are long if the controller or a host gets no CPU."""
 COARSE_NS = 100_000_000
-"""Error of a clock, at or above which no gate waits by it."""
+"""Error of a clock from which on no gate waits by it."""
 DRIFT = 500e-6
 """Largest drift between two clocks: the most that NTP corrects a frequency by (RFC 5905, MAXFREQ). A larger change is a jump."""
 
@@ -127,7 +127,7 @@ class Gate:
         return Start(self.process.host_name, ahead, earliest, latest, self.jumped_ns)
 
     async def _begun(self) -> list[int]:
-        """Return the host's own clock before and after the start of the command; empty if it printed none. Raises HostError."""
+        """Return what the host's own clock showed before and after the start of the command; empty if unknown. Raises HostError."""
         while True:
             line = await _line(self.process)
             match = BEGAN.search(line)

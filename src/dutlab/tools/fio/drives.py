@@ -87,7 +87,7 @@ async def find(host: Host, drives: Mapping[str, DriveSpec], *, written: Collecti
 
 
 async def find_array(host: Host, made: ModeArray) -> dict[str, FoundDrive]:
-    """Return the array that a mode made of the host's drives, in place of them. Raises TestbedError, HostError."""
+    """Return the array that a mode made of the host's drives; it replaces them. Raises TestbedError, HostError."""
     array = await array_of(host, made)
     if array.is_file:
         kind = (await host.run(["findmnt", "-n", "-o", "FSTYPE", "--target", array.path])).text.strip()
@@ -101,7 +101,7 @@ async def find_array(host: Host, made: ModeArray) -> dict[str, FoundDrive]:
 
 
 async def find_own_array(host: Host, path: str, mode: str, drives: Mapping[str, DriveSpec], *, look: bool) -> dict[str, FoundDrive]:
-    """Return the device that a user's own mode made of the host's drives, in place of them.
+    """Return the device that a user's own mode made of the host's drives; it replaces them.
 
     If the kernel lists the drives of that device, the testbed must name all of them. Raises TestbedError, HostError.
     """

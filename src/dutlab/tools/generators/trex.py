@@ -123,7 +123,7 @@ class Trex:
         return self._place.hosts[self._place.senders[0]]
 
     def _mult(self, offer: Offer) -> str:
-        """Return TRex's factor for the rates of its streams: 1 for our streams, the intended rate for those of a profile."""
+        """Return TRex's factor for its streams: 1 for our streams, the intended rate for those of a profile, 100 % at full speed."""
         if offer.rate is None:
             return "100%"
         return f"{offer.rate:.6f}pps" if self._model.profile else "1"
