@@ -1,1 +1,1 @@
-"""Programs that produce numbers: a folder for each that has several files, a file for the others."""
+"""Programs that measure: one folder for each program with several files, one file for each other program."""

@@ -1,9 +1,9 @@
 """Commands on several hosts that begin at one agreed instant.
 
-Each is behind a gate on its own host: a few lines of its system's shell (`systems/posix_gate.py`) that print that host's clock when
-asked, and that get the instant in time. They wait by themselves, so a busy network or controller at that instant delays no command. A
-host that has no clock finer than a second is released by a word instead, sent half a round trip before. Where all hosts are on this
-machine, one shell each is ready and is released by a word too: nothing has to be compared, and nothing else is started.
+Each command waits behind a gate on its host: a few lines of the system's shell (`systems/posix_gate.py`) that print the host's clock when
+asked, get the instant, and wait for it. The wait is local, so a busy network or controller at that instant delays no command. A host
+whose clock is not finer than a second is released by a message instead, sent half a round trip earlier. If all hosts are on this machine,
+each has only one shell, which is released by a message too: no clocks are compared.
 
 Clocks are compared as in `clocks.py`: the host's wall clock against this process's CLOCK_MONOTONIC, which cannot be set.
 """
@@ -23,31 +23,31 @@ from dutlab.tools.engine.clocks import Offset, exchange
 
 MOST_EXCHANGES = 4
 CLOSE_NS = 2_000_000
-"""A clock whose offset is known as well as this is not asked again."""
+"""Error of an offset up to which the clock is not read again."""
 AT_ONCE = 8
-"""Gates that are spoken to at the same time. More of them would wait for one another, run out of time, and widen the bounds."""
+"""Gates that are served at the same time. More of them would wait for one another, run out of time, and widen the bounds."""
 READY_S = 30.0
 TOLD_LATER_NS = 500_000
-"""For each host that begins. To tell when it began costs a host more than to begin: where hosts share a machine, all begin first."""
+"""Delay of the report of a start, per host that begins. A report costs more than a start: on a shared machine all start first."""
 LEAD_NS = 1_000_000
-"""Beside three of the longest round trips, which are long where the controller or a host is kept from running."""
+"""Lead of the instant in addition to the round trips, which are long if the controller or a host gets no CPU."""
 COARSE_NS = 100_000_000
-"""A clock that is known no better than this is not waited by."""
+"""Error of a clock from which on no gate waits by it."""
 DRIFT = 500e-6
-"""Drift of a clock against another: the most that NTP corrects a frequency by (RFC 5905, MAXFREQ). More than this is a jump."""
+"""Largest drift between two clocks: the most that NTP corrects a frequency by (RFC 5905, MAXFREQ). A larger change is a jump."""
 
 
 @dataclass(frozen=True)
 class Start:
-    """When a host began, seen from here. Times are in nanoseconds after the agreed instant."""
+    """Start of a command on a host, by our clock. Times are in nanoseconds after the agreed instant."""
 
     host: str
     ahead: Offset
-    """Its wall clock against ours."""
+    """Offset of its wall clock against ours."""
     earliest_ns: int
     latest_ns: int
     jumped_ns: int = 0
-    """Step of its clock since the last look; 0 when drift explains all of it."""
+    """Step of its clock since the last reading; 0 if drift explains all of it."""
 
 
 @dataclass(frozen=True)
@@ -60,11 +60,11 @@ class ClockReading:
 
     @property
     def is_fine(self) -> bool:
-        """True if it is fine enough to wait for an instant."""
+        """True if the clock is fine enough to wait for an instant."""
         return self.offset.error_ns < COARSE_NS
 
     def jump_to(self, later: ClockReading) -> int:
-        """Return how far the clock was set between the two, in nanoseconds: 0 when their bounds and drift explain the difference."""
+        """Return the step of the clock between two readings, in nanoseconds; 0 if their bounds and drift explain the difference."""
         allowed = self.offset.error_ns + later.offset.error_ns + DRIFT * abs(later.at_ns - self.at_ns)
         moved = later.offset.ns - self.offset.ns
         return moved if abs(moved) > allowed else 0
@@ -76,20 +76,20 @@ class Gate:
 
     process: Process
     clock: ClockReading
-    """The best of some."""
+    """Best of several readings."""
     jumped_ns: int = 0
     said: bytes = b""
-    """The command's output up to when it was heard that it has begun."""
+    """Output of the command before the report of its start was read."""
     here: bool = False
-    """On this machine, without a separate clock."""
+    """True if it is on this machine, with our clock."""
 
     @classmethod
     async def stand(
         cls, host: Host, command: str, few: asyncio.Semaphore, last_seen: ClockReading | None = None, *, here: bool = False
     ) -> Gate:
-        """Starts `command` behind a gate and looks at the host's clock, also for a jump since it was `last_seen`. Raises HostError.
+        """Start `command` behind a gate and read the host's clock, also for a jump since `last_seen`. Raises HostError.
 
-        As many do so together as `few` allows. `here`: it `can_be_here`, and so can all others that begin with it.
+        `few` limits how many do so at once. `here`: this host and all others that begin with it are on this machine (`can_be_here`).
         """
         shell = host.system.shell
         if here and isinstance(host, OnThisMachine) and shell.gate_here:
@@ -108,7 +108,7 @@ class Gate:
         return cls(process, clock, last_seen.jump_to(clock) if last_seen else 0)
 
     async def open(self, at_ns: int, few: asyncio.Semaphore, *, among: int = 1) -> Start:
-        """Begins at `at_ns` of our CLOCK_MONOTONIC, as `among` so many hosts do; returns once its command runs. Raises HostError."""
+        """Start the command at `at_ns` of our CLOCK_MONOTONIC, as one of `among` hosts; return once it runs. Raises HostError."""
         if self.here:
             before = at_ns - time.monotonic_ns()
             await self.process.write(b"go\n")
@@ -127,7 +127,7 @@ class Gate:
         return Start(self.process.host_name, ahead, earliest, latest, self.jumped_ns)
 
     async def _begun(self) -> list[int]:
-        """Return what its own clock showed before and after it began, if it could. Raises HostError."""
+        """Return what the host's own clock showed before and after the start of the command; empty if unknown. Raises HostError."""
         while True:
             line = await _line(self.process)
             match = BEGAN.search(line)
@@ -136,7 +136,7 @@ class Gate:
                 return [int(shown_ns) for shown_ns in match.groups() if shown_ns]
 
     def _between(self, shown_ns: list[int], at_ns: int, heard_ns: int) -> tuple[int, int] | None:
-        """The earliest and the latest start after `at_ns`, by the host's own clock; None if it did not tell, or was set since."""
+        """Return the earliest and latest start after `at_ns`, by the host's own clock; None if it printed none, or was set since."""
         error = self.clock.offset.error_ns
         match [shown - self.clock.offset.ns - at_ns for shown in shown_ns]:
             case [before, after] if -error <= before <= after <= heard_ns + error:
@@ -144,7 +144,7 @@ class Gate:
         return None
 
     async def _set_for(self, at_ns: int, among: int) -> None:
-        """Lets it wait by its own clock. What it says of that is one more look at the clock."""
+        """Let the gate wait by its own clock. Its reply is one more reading of that clock."""
         target = at_ns + self.clock.offset.ns
         asked = time.monotonic_ns()
         await self.process.write(f"go {target} {among * TOLD_LATER_NS / NS_PER_S:.4f}\n".encode())
@@ -158,12 +158,12 @@ class Gate:
 
 
 def can_be_here(hosts: Iterable[Host]) -> bool:
-    """Return whether all of them are on this machine, with its clock."""
+    """Return whether all hosts are on this machine, with its clock."""
     return all(isinstance(h, OnThisMachine) and h.on_this_machine and h.system.shell.gate_here for h in hosts)
 
 
 def lead_ns(gates: Sequence[Gate]) -> int:
-    """Return how long before the instant all gates get it, so that the last has it in time; one alone begins at once."""
+    """Return the time from now to the instant that lets all gates get it in time; 0 for one gate, or if all are here."""
     if len(gates) < 2 or all(gate.here for gate in gates):  # noqa: PLR2004 -- there is no other command, or no gate on another machine
         return 0
     trips = [gate.clock.round_trip_ns for gate in gates]
@@ -171,7 +171,7 @@ def lead_ns(gates: Sequence[Gate]) -> int:
 
 
 def _our_clock() -> ClockReading:
-    """Return it as that of a host, bounds included: this process may be kept from running between two looks."""
+    """Return a reading of our own clock, with bounds: this process may get no CPU between two reads."""
     asked = time.monotonic_ns()
     shown = time.time_ns()
     return _reading(asked, shown, time.monotonic_ns())
@@ -185,7 +185,7 @@ async def _look(process: Process) -> ClockReading:
 
 
 def _reading(asked_ns: int, shown_ns: int, heard_ns: int, unit_ns: int = 1) -> ClockReading:
-    """The clock was read some time between asking and hearing, and cut to its unit."""
+    """Return the reading of a clock that was read between `asked_ns` and `heard_ns`, and truncated to its unit."""
     middle = shown_ns + unit_ns // 2
     offset = exchange(asked_ns=asked_ns, received_ns=middle, replied_ns=middle, heard_ns=heard_ns)
     return ClockReading(Offset(offset.ns, offset.error_ns + unit_ns // 2), heard_ns, heard_ns - asked_ns)

@@ -1,4 +1,4 @@
-"""Interface of every generator to the runner, and the place where it works."""
+"""Interface of every generator to the runner, and the hosts and links that it uses."""
 
 from __future__ import annotations
 
@@ -18,56 +18,56 @@ from dutlab.systems.modes import ModeArray
 from dutlab.tools.engine.engine import Engine
 from dutlab.tools.path_counters import TOLERATED
 
-# One boot of one kernel, and the network namespace in it (random(4), network_namespaces(7)); on FreeBSD the host's own number.
+# Identifies a boot of a kernel and its network namespace (random(4), network_namespaces(7)); on FreeBSD a host and its boot.
 _WHO = "cat /proc/sys/kernel/random/boot_id 2>/dev/null && readlink /proc/self/ns/net || sysctl -n kern.hostuuid kern.boottime"
 _THERE = 'test -e "/sys/class/net/$1" || ifconfig "$1" >/dev/null 2>&1'
 
 
 @dataclass(frozen=True)
 class GeneratorSite:
-    """Site of a generator. `cpus` is host → cores for the programs that send and receive, where the testbed gives any."""
+    """Hosts and links that a generator uses. `cpus` is host → cores for the programs that send and receive, if the testbed names any."""
 
     hosts: Mapping[str, Host]
     testbed: Testbed
     cpus: Mapping[str, Sequence[int]]
     engine: Engine
     tell: Tell = nobody
-    """Told what a program that works does meanwhile."""
+    """Function that gets the progress of a running program."""
     arrays: Mapping[str, ModeArray] = field(default_factory=dict)
-    """Mode → the array that it makes of the drives of a host, which is larger than each of them."""
+    """Mode → array that it makes of a host's drives; an array is larger than each of them."""
     modes: Mapping[str, CustomMode] = field(default_factory=dict)
-    """Those of the experiment's own."""
+    """Modes that the experiment itself defines."""
     numbered_links: Sequence[str] = ()
-    """Links through the DUT in the order that modes count them in: those that a workload drives. Empty: all of them."""
+    """Links through the DUT that a workload drives, in the order in which modes number them. Empty: all links."""
 
     @property
     def paths(self) -> list[Link]:
-        """The links that frames can be sent on."""
+        """Links that frames can be sent on."""
         return [link for link in self.testbed.links.values() if link.path]
 
     @property
     def senders(self) -> list[str]:
-        """The hosts at the source of any path, each once."""
+        """Hosts at the source of any path, each once."""
         return list(dict.fromkeys(link.source.host for link in self.paths))
 
     @property
     def receivers(self) -> list[str]:
-        """The hosts at the sink of any path, each once."""
+        """Hosts at the sink of any path, each once."""
         return list(dict.fromkeys(link.sink.host for link in self.paths))
 
     def cores(self, model: GeneratorModel, host: str) -> tuple[int, ...]:
-        """The cores to pin to on the host that sends: those that were asked for, or the testbed's; empty for none."""
+        """Return the cores to pin to on the host that sends: those of the generator, or else the testbed's; empty for none."""
         return model.cores or tuple(self.cpus.get(host) or ())
 
 
 def insist_that_it_sent(sent: int, *, asked: int | None, tool: str, host: str, raw: Mapping[str, bytes]) -> None:
-    """Raises ToolFailed for a program that sent no frame although it was asked for more than a handful, or for all it can (None)."""
+    """Check that a program sent frames, if it was asked for more than a few, or for all it can (None). Raises ToolFailed."""
     if sent == 0 and (asked is None or asked > TOLERATED):
         raise ToolFailed("sent nothing", tool=tool, host=host, raw=raw)
 
 
 async def both_ends(place: GeneratorSite, *, tool: str) -> Host:
-    """The one machine. Raises ToolMissing when there are two, or naming the ports that it has not; HostError."""
+    """Return the machine that has both ends. Raises ToolMissing if there are several machines, or a port is missing; HostError."""
     names = list(dict.fromkeys((*place.senders, *place.receivers)))
     host = place.hosts[names[0]]
     who = {(await place.hosts[name].run(["sh", "-c", _WHO], check=False)).text for name in names}
@@ -84,7 +84,7 @@ class GeneratorTool(Generator, Protocol):
     """A generator that is found, versioned and checked on its hosts before it is used."""
 
     async def check(self) -> str:
-        """Its version; of both ends when they differ. Raises ToolMissing when it is not there or cannot work there, HostError."""
+        """Return its version; of both ends if they differ. Raises ToolMissing if it is missing or cannot work there, HostError."""
 
     async def close(self) -> None:
-        """Ends whatever of it still runs. It can be used again after that."""
+        """End all its processes. The generator can be used again afterwards."""

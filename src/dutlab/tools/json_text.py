@@ -1,6 +1,7 @@
-"""JSON objects in what another program wrote, whole or broken: the one of a report, or all of a text with several.
+"""JSON objects in the output of another program, complete or broken: the one object of a report, or all objects in a text.
 
-Seen in the wild and read here: `-nan` as a number (esnet/iperf#613), text before or after the object (#1143), one that was cut (#1776).
+Known faults of programs that are handled here: `-nan` as a number (esnet/iperf#613), text before or after the object (#1143), a truncated
+object (#1776).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from dutlab.bounds import LARGEST_NUMBER, OUTPUT_BYTES
 _MOST_DIGITS = 30
 _NOT_JSON_NUMBER = re.compile(r"(?P<before>[:\[,]\s*)[-+]?(?:nan|inf(?:inity)?)(?:\([^)\n]{0,40}\))?(?=\s*[,}\]])", re.IGNORECASE)
 _STRING = re.compile(r'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
-"""One that is never closed reaches to the end of the text, which is therefore looked through once."""
+"""String. One that is never closed reaches to the end of the text, so the text is scanned only once."""
 _TOKEN = re.compile(
     r'\s*(?:(?P<open>[\[{])|(?P<close>[\]}])|(?P<comma>,)|(?P<key>"(?:[^"\\]++|\\.)*+"\s*:)'
     r'|(?P<value>"(?:[^"\\]++|\\.)*+"|(?:true|false|null|-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)(?=[\s,}\]])))',
@@ -26,11 +27,11 @@ _TOKEN = re.compile(
 _CLOSER = {"{": "}", "[": "]"}
 _OPENS = re.compile(r'\{\s*["}]')
 _NEXT = re.compile(r'^\{\s*["}]', re.MULTILINE)
-"""Begin of an object after one that cannot be read."""
+"""Start of an object after one that cannot be read."""
 
 
 class Unreadable(enum.Enum):
-    """Why an output holds no result."""
+    """Reason why an output holds no result."""
 
     EMPTY = "nothing was printed"
     NOT_JSON = "it is something else than JSON"
@@ -42,7 +43,7 @@ class Unreadable(enum.Enum):
 
 
 class UnreadableError(Exception):
-    """The output holds no result; the text is the part of a sentence that says why."""
+    """The output holds no result. The text is a clause with the reason."""
 
     def __init__(self, what: str, why: Unreadable = Unreadable.LACKING) -> None:
         super().__init__(what)
@@ -51,32 +52,32 @@ class UnreadableError(Exception):
 
 @dataclass(frozen=True)
 class JsonPiece:
-    """A stretch of a text: an object, an object that cannot be read, or what is between objects."""
+    """Part of a text: an object, an object that cannot be read, or the text between objects."""
 
     line: int
-    """Line of its beginning, from 1."""
+    """Number of its first line, from 1."""
     document: Mapping[str, Any] | None = None
     repairs: Sequence[str] = ()
     fault: str = ""
-    """Why the object cannot be read."""
+    """Reason why the object cannot be read."""
     text: str = ""
 
 
 def read_object(output: bytes, *, again: str = "") -> tuple[dict[str, Any], list[str]]:
-    """The one JSON object in `output`, and what was mended to get at it.
+    """Return the one JSON object in `output`, and the repairs that were needed to read it.
 
-    `again` is put behind a key that comes a second time in its object; without it the last one counts. Raises UnreadableError.
+    A key that occurs a second time in its object gets the suffix `again`; without `again` the last value counts. Raises UnreadableError.
     """
     return _read(output, cut="refused", again=again)
 
 
 def read_cut_object(output: bytes) -> tuple[dict[str, Any], list[str]]:
-    """Read an object that breaks off, or has garbage inside, up to that line. Raises UnreadableError."""
+    """Read an object that is truncated, or has garbage inside, up to that line. Raises UnreadableError."""
     return _read(output, cut="kept")
 
 
 def pieces_of(output: bytes, *, again: str = "") -> Iterator[JsonPiece]:
-    """All of `output` in its order: every object, and the text around them; `again` as in read_object(). Raises UnreadableError."""
+    """Yield all of `output` in order: every object, and the text around them; `again` as in read_object(). Raises UnreadableError."""
     if len(output) > OUTPUT_BYTES:
         raise UnreadableError(f"it has {len(output)} bytes, more than any report", Unreadable.TOO_LARGE)
     text = output.decode("utf-8", "replace")
@@ -94,7 +95,7 @@ def pieces_of(output: bytes, *, again: str = "") -> Iterator[JsonPiece]:
 
 
 def _piece(text: str, begin: int, line: int, again: str) -> tuple[JsonPiece, int]:
-    """The object at `begin`, and where it ends."""
+    """Return the object at `begin`, and the index of its end."""
     try:
         document, end = _decode(text, begin, again)
         return JsonPiece(line, document), end
@@ -114,19 +115,19 @@ def _piece(text: str, begin: int, line: int, again: str) -> tuple[JsonPiece, int
 
 
 def member(document: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    """The object that is `key` of `document`; empty where there is none."""
+    """Return the object under `key` of `document`; empty if there is none."""
     value = document.get(key)
     return value if isinstance(value, Mapping) else {}
 
 
 def number(document: Mapping[str, Any], key: str) -> float | None:
-    """The number from 0 on that is `key` of `document`; None for anything else, and for one that nothing could have counted."""
+    """Return the number under `key` of `document`, 0 or more; None for anything else, and for a number too large to be a count."""
     value = as_number(document.get(key))
     return value if value is not None and value >= 0 else None
 
 
 def as_number(value: object) -> float | None:
-    """A number, below zero too; None for anything else, and for one that nothing could have counted."""
+    """Return a number, which may be negative; None for anything else, and for a number too large to be a count."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     try:
@@ -166,7 +167,7 @@ def _read(output: bytes, *, cut: Literal["refused", "kept"], again: str = "") ->
 
 
 def _decode(text: str, at: int = 0, again: str = "") -> tuple[dict[str, Any], int]:
-    """The object that begins at `at`, and where it ends. Raises ValueError, also for NaN and Infinity, which are not JSON."""
+    """Return the object that begins at `at`, and the index of its end. Raises ValueError, also for NaN and Infinity, which are not JSON."""
 
     def refuse(word: str) -> None:
         raise ValueError(word)
@@ -186,12 +187,12 @@ def _decode(text: str, at: int = 0, again: str = "") -> tuple[dict[str, Any], in
 
 
 def _whole_number(digits: str) -> int | float:
-    """One of more digits than anything counts is not an integer: sums of it would leave what a float holds."""
+    """Return an integer, or a float for more digits than any count has: sums of such integers would exceed the range of a float."""
     return int(digits) if len(digits) <= _MOST_DIGITS else float(digits)
 
 
 def _whole_part(text: str) -> tuple[dict[str, Any], int]:
-    """Return a broken-off object up to its last whole value, closed; and the line, from 1, where it breaks off."""
+    """Return a truncated object up to its last complete value, closed; and the line, from 1, at which it is truncated."""
     at, open_, whole = 0, list[str](), 0
     while token := _TOKEN.match(text, at):
         if closed := token["close"]:
@@ -224,7 +225,7 @@ def _not_json(text: str) -> UnreadableError:
 
 
 def _without_nan(text: str) -> str:
-    """`-nan` and its kin as null, outside of strings only."""
+    """Return the text with `-nan` and its variants replaced by null, outside of strings."""
     pieces, at = [], 0
     for string in _STRING.finditer(text):
         pieces += [_NOT_JSON_NUMBER.sub(r"\g<before>null", text[at : string.start()]), string[0]]

@@ -1,4 +1,4 @@
-"""Progress of a tool that reports only at its end: for observers, and in no record."""
+"""Progress of tools that report only at their end. It is for observers and enters no record."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from dutlab.hosts.own_time import own_timeout
 
 _LINE_ENDS, _LONGEST_LINE = re.compile(rb"[\r\n]"), 4096
 _ENDS_S = 30.0
-"""For a program that has closed its standard output."""
-# Ends by itself where there is no such file: no interface of that name, or not Linux.
+"""Time limit for the end of a program that has closed its standard output, in seconds."""
+# Ends automatically if the file does not exist: no interface of that name, or not Linux.
 _RECEIVED = 'while read -r bytes 2>/dev/null <"/sys/class/net/$1/statistics/rx_bytes"; do echo "$bytes"; sleep 1; done'
 
 
 async def run_heard(host: Host, argv: Sequence[str], hear: Callable[[str], None], *, timeout_s: float) -> Done:
-    """A command to its end, whatever its status; `hear` gets each line of its standard output, also those that overwrite one.
+    """Run a command to its end, with any status. `hear` gets each line of its standard output, also lines that overwrite another.
 
     Raises CommandTimedOut, HostError.
     """
@@ -46,7 +46,7 @@ async def run_heard(host: Host, argv: Sequence[str], hear: Callable[[str], None]
 
 @asynccontextmanager
 async def received_rate(host: Host, interface: str, where: str, who: str, tell: Tell) -> AsyncIterator[None]:
-    """Meanwhile `tell` gets about once a second what an interface of a Linux host receives. Costs no trial anything if it fails."""
+    """Pass the receive rate of a Linux host's interface to `tell`, about once a second. A failure does not affect the trial."""
     if tell is nobody or host.system.kernel != "Linux":
         yield
         return

@@ -1,8 +1,8 @@
-"""netperf's omni output (`-k`, `-o`, `-O`): the columns that were asked for, as KEY=value, as CSV with a head, or as columns for people.
+"""netperf's omni output (`-k`, `-o`, `-O`): the requested columns as KEY=value, as CSV with a header, or as columns for people.
 
-A column has a name (`-k`) and a title of up to four lines, which CSV has in one (nettest_omni.c: print_omni_init_list(), print_omni_csv(),
-print_omni_keyword(), print_omni_human()). THROUGHPUT is of what came (send_omni_inner(): of a test
-that only sends, the bytes of the other end).
+A column has a name (`-k`) and a title of up to four lines; CSV has the title in one line (nettest_omni.c: print_omni_init_list(),
+print_omni_csv(), print_omni_keyword(), print_omni_human()). THROUGHPUT counts received data (send_omni_inner(): in a test that only sends,
+the bytes of the other end).
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ _MOST_COLUMNS = 300
 
 
 def omni_of(text: str) -> list[dict[str, str]]:
-    """Return the columns of each test in a text, by their names; none where the text has no omni output."""
+    """Return the columns of each test in a text, by name; empty if the text has no omni output."""
     lines = text.split("\n")
     return list(_of_keys(lines)) or list(_of_csv(lines)) or list(_of_columns(lines))
 
 
 def _of_keys(lines: Sequence[str]) -> Iterator[dict[str, str]]:
-    """A name that comes again begins another test."""
+    """Yield the columns of each test. A name that occurs again begins another test."""
     known, value_by_name = set(_TITLES.values()), dict[str, str]()
     for line in lines:
         match = _KEY.match(line.strip())
@@ -56,7 +56,7 @@ def _of_keys(lines: Sequence[str]) -> Iterator[dict[str, str]]:
 
 
 def _of_csv(lines: Sequence[str]) -> Iterator[dict[str, str]]:
-    """Every line with as many values as the head before it."""
+    """Yield every line that has as many values as the header before it."""
     names: list[str | None] = []
     for line in lines:
         if len(line) > 2**16 or not line.strip():
@@ -72,7 +72,7 @@ def _of_csv(lines: Sequence[str]) -> Iterator[dict[str, str]]:
 
 
 def _of_columns(lines: Sequence[str]) -> Iterator[dict[str, str]]:
-    """Blocks of a head of four lines and one line of values, of which a test may have several (`;` between selectors)."""
+    """Yield the columns of each test: one or more blocks (`;` between selectors) of four header lines and one line of values."""
     value_by_name, at = dict[str, str](), 0
     while at + _HEAD_LINES < len(lines):
         titles = _columns(lines[at : at + _HEAD_LINES + 1])
@@ -89,7 +89,7 @@ def _of_columns(lines: Sequence[str]) -> Iterator[dict[str, str]]:
 
 
 def _columns(block: Sequence[str]) -> list[tuple[str, str]]:
-    """Title and value of each column: where every line has a blank, one ends."""
+    """Return title and value of each column. A column ends where every line has a blank."""
     width = max(map(len, block))
     if width > _MOST_COLUMNS * 20 or not block[0].strip():
         return []
@@ -101,7 +101,7 @@ def _columns(block: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def omni_number(columns: Mapping[str, str], name: str) -> float | None:
-    """A count or rate from 0 on; below that netperf says that it does not know."""
+    """Return a count or rate, 0 or more; None if it is missing, or negative, which is netperf's sign for unknown."""
     try:
         number = float(columns[name])
     except (KeyError, ValueError):

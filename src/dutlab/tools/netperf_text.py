@@ -1,11 +1,11 @@
 """Output of netperf: streams and requests for people, with or without CPU (`-c -C`), and omni output (netperf_omni.py).
 
-The forms are those of netperf 2.4 to 2.7 (nettest_bsd.c; nettest_omni.c prints the same, behind `MIGRATED`). A test of UDP has two lines,
-of what was sent and of what came. Throughput is in 10^6 bits a second unless `-f` asked for another unit, which the headline names: bits in
-powers of 1000, bytes in powers of 1024 (netlib.c, calc_thruput()). What was not measured is -1. `-D` prints a rate now and then.
+The formats are those of netperf 2.4 to 2.7 (nettest_bsd.c; nettest_omni.c prints the same after `MIGRATED`). A UDP test has two lines:
+data sent, and data received. Throughput is in 10^6 bits a second unless `-f` asks for another unit, which the headline names: bits in
+powers of 1000, bytes in powers of 1024 (netlib.c, calc_thruput()). A value that was not measured is -1. `-D` prints interim rates.
 
-With `-P 0` a result is its numbers alone. Behind a headline they are of the same test again; without one their form shows whether
-it was a stream, UDP or requests, and the command, where the text has it, shows the rest.
+With `-P 0` a result consists of numbers only. After a headline, further numbers are results of that test. Without a headline, their format
+shows a stream, UDP or requests; the command, if the text has it, shows the rest.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _INTERIM = re.compile(r"^Interim result: +(\d+(?:\.\d+)?) +(\S+) over (\d+(?:\.\
 _CONFIDENCE = re.compile(r"^!!! Confidence intervals: Throughput *: *(\d+(?:\.\d+)?)%", re.MULTILINE)
 _SCALES = {"10^3": 1e3, "10^6": 1e6, "10^9": 1e9, "": 8.0, "K": 1024 * 8.0, "M": 1024**2 * 8.0, "G": 1024**3 * 8.0}
 _STREAM, _SENT, _CAME, _PAIRS = 5, 6, 4, 6
-"""Numbers in the line of a stream, in the line of what UDP sent, of what arrived of it, and of requests."""
+"""Count of numbers in a line: of a stream, of data that UDP sent, of data that UDP received, of requests."""
 _WORDS = {"REQUEST/RESPONSE": "RR", "Connect/Request/Response": "CRR", "Connect/Close": "CC", "UNIDIRECTIONAL SEND": "STREAM"}
 _DIRECTIONS = {"Send": "STREAM", "Receive": "MAERTS", "Recv": "MAERTS", "Send|Recv": "RR", "Send|Receive": "RR"}
 _INT, _TIME, _FLOAT = r"-?\d{1,18}", r"\d{1,9}\.\d\d", r"-?\d{1,18}\.\d{1,3}"
@@ -41,7 +41,7 @@ _BARE = re.compile(
     rf"|(?P<STREAM>{_INT} +{_INT} +{_INT} +{_TIME} +{_FLOAT}(?: +{_FLOAT}){{0,4}}))[ \t]*$",
     re.MULTILINE,
 )
-"""The numbers of a result alone, with or without CPU (nettest_bsd.c: tput_fmt_1, cpu_fmt_1)."""
+"""Result of numbers only, with or without CPU load (nettest_bsd.c: tput_fmt_1, cpu_fmt_1)."""
 _COMMAND = re.compile(r"\bnetperf\b(?=[^\n]* -)([^\n]*)")
 _FORMATS = {"k": "10^3bits/s", "m": "10^6bits/s", "g": "10^9bits/s", "B": "Bytes/s", "K": "KBytes/s", "M": "MBytes/s", "G": "GBytes/s"}
 """Units of `-f`."""
@@ -50,26 +50,26 @@ _LATENCIES = {"MIN": "min", "MEAN": "mean", "P50": "p50", "P90": "p90", "P99": "
 
 @dataclass(frozen=True)
 class NetperfTest:
-    """A test: its figures by our names, and what was asked for. One that was cut has no figures."""
+    """A test: its figures by our names, and the requested settings. A truncated test has no figures."""
 
     name: str
-    """Name of the test, as of `-t`: TCP_STREAM, UDP_STREAM, TCP_RR."""
+    """Name of the test, as in `-t`: TCP_STREAM, UDP_STREAM, TCP_RR."""
     figures: Mapping[str, float]
     asked: Mapping[str, str | int]
     host: str = ""
     lost: float = 0.0
-    """Messages of UDP, below zero where more came than were sent."""
+    """Lost messages of UDP; negative if more arrived than were sent."""
     confidence_percent: float | None = None
-    """Half the width of its interval, where netperf warns that it is wider than was asked for."""
+    """Half the width of its interval, if netperf warns that it is wider than requested."""
     seconds: Sequence[Row] = ()
     assumed: str = ""
-    """The unit that was taken since the text has none."""
+    """Assumed unit, if the text has none."""
     alike: Sequence[str] = ()
-    """Tests that print the same, where nothing in the text says which it was."""
+    """Tests with this output, if nothing in the text says which one it was."""
 
 
 def tests_of(text: str) -> list[NetperfTest]:
-    """Every test in a text, in its order. One for people without its headline (`-P 0`) is known behind one that has it only."""
+    """Return every test in a text, in order. A result without a headline (`-P 0`) is recognised only after one with a headline."""
     heads = list(_TEST.finditer(text))
     before = text[: heads[0].start()] if heads else text
     tests = [_omni("", columns, "") for columns in omni_of(before)]
@@ -80,7 +80,7 @@ def tests_of(text: str) -> list[NetperfTest]:
 
 
 def bare_tests_of(text: str) -> list[NetperfTest]:
-    """Every test of a text without headlines."""
+    """Return every test of a text without headlines."""
     commands, tests = list(_COMMAND.finditer(text)), list[NetperfTest]()
     for result in _BARE.finditer(text):
         form = str(result.lastgroup)
@@ -131,7 +131,7 @@ def _name(words: str) -> str:
 
 
 def _figures(name: str, units: str, body: str) -> tuple[dict[str, float], dict[str, str | int], float]:
-    """Figures, what was asked for, and lost messages; no figures of a test that was cut, or without a unit."""
+    """Return figures, requested settings, and lost messages; no figures for a truncated test or one without a unit."""
     lines = [[float(word) for word in line.split()] for line in _NUMBERS.findall(body)]
     lines = [line for line in lines if max(map(abs, line)) <= LARGEST_NUMBER]
     unit = _UNIT.match(units)
@@ -155,7 +155,7 @@ def _figures(name: str, units: str, body: str) -> tuple[dict[str, float], dict[s
 
 
 def _omni(name: str, columns: Mapping[str, str], host: str, seconds: Sequence[Row] = ()) -> NetperfTest:
-    """`name` and `host` are those of the headline, empty where there is none."""
+    """Return the test of a set of columns. `name` and `host` are those of the headline, empty if there is none."""
     direction = _DIRECTIONS.get(columns.get("DIRECTION", ""), "")
     protocol = columns.get("PROTOCOL", "")
     if not name or name.startswith("OMNI"):

@@ -1,10 +1,10 @@
-"""Places on a link where frames got lost, by the counters of the four ports on its path.
+"""Places on a link where frames were lost, by the counters of the four ports on its path.
 
     asked → generator → sender's card → DUT in → DUT stack → DUT out → sink's card → sink → received
 
-Each place is charged with what the counter before it saw and the counter after it did not, so the places add up to what was sent and not
-received. A place is left out when a counter is not there, or does not count what the engine sends by it (frames that XDP sends or drops
-are no packets to some drivers): then the place is not known, and nothing is guessed.
+The loss at a place is the difference between the counter before it and the counter after it. So the losses add up to the frames sent and
+not received. A place is left out if a counter is missing, or does not count the engine's frames (some drivers do not count frames that XDP
+sends or drops). Nothing is guessed.
 """
 
 from __future__ import annotations
@@ -20,35 +20,35 @@ from dutlab.spec.links import Link, Port
 _COUNTERS = "/sys/class/net/{}/statistics/{}"
 _COUNTED = ("tx_packets", "tx_dropped", "rx_packets")
 TOLERATED = 16
-"""Frames of others (a neighbour's solicitation, a probe's echo) by which a counter may run ahead of the one before it."""
+"""Foreign frames (a neighbour solicitation, a probe's echo) by which a counter may exceed the one before it."""
 
 
 def strangers_among(came: int, *, sent: int) -> int:
-    """Return how many of `came` frames are taken for others': what exceeds the sent, if it is a handful. More has no explanation."""
+    """Return how many of `came` frames count as foreign: the excess over `sent` if it is small; a large excess has no explanation, so 0."""
     return came - sent if 0 < came - sent <= TOLERATED else 0
 
 
 @dataclass(frozen=True)
 class PortCount:
-    """Counts of one port since it was made, in frames."""
+    """Counts of one port since it was created, in frames."""
 
     sent: int
     send_dropped: int
     received: int
 
     def since(self, before: PortCount) -> PortCount:
-        """The frames between two readings."""
+        """Return the frames between two readings."""
         return PortCount(self.sent - before.sent, self.send_dropped - before.send_dropped, self.received - before.received)
 
 
 PathCount = tuple[PortCount | None, ...]
-"""Counts of source, DUT in, DUT out and sink, in the order of the path; None where there is no such port, or it cannot be read."""
+"""Counts of source, DUT in, DUT out and sink, in path order; None if there is no such port, or it cannot be read."""
 
 
 async def read_path(hosts: Mapping[str, Host], link: Link, *, without: Collection[Port] = ()) -> PathCount:
-    """The counters of its ends and of the DUT's two ports, read at the same time; of those in `without` there are none.
+    """Return the counters of the link's ends and of the DUT's two ports, read at the same time; None for ports in `without`.
 
-    Raises HostError when a host vanished.
+    Raises HostError if a host vanished.
     """
     around = (link.dut_in, link.dut_out) if link.forwarders else (None, None)
     ports = (None if port in without else port for port in (link.source, *around, link.sink))
@@ -56,7 +56,7 @@ async def read_path(hosts: Mapping[str, Host], link: Link, *, without: Collectio
 
 
 async def _read(hosts: Mapping[str, Host], port: Port | None) -> PortCount | None:
-    if port is None or (host := hosts.get(port.host)) is None:  # no DUT, or one that is not reached by commands
+    if port is None or (host := hosts.get(port.host)) is None:  # no DUT, or a black box
         return None
     done = await host.run(["cat", *(_COUNTERS.format(port.interface, name) for name in _COUNTED)], check=False)
     words = done.text.split()
@@ -64,10 +64,10 @@ async def _read(hosts: Mapping[str, Host], port: Port | None) -> PortCount | Non
 
 
 def lost_by_place(*, before: PathCount, after: PathCount, sent: int, received: int, reverse: bool = False) -> dict[str, int]:
-    """Place → frames lost there, of the places that are known; empty when no counter of the path helps."""
+    """Return place → frames lost there, for the known places; empty if no counter of the path helps."""
     counts = [None if b is None or a is None else a.since(b) for b, a in zip(before, after, strict=True)]
     source, dut_in, dut_out, sink = reversed(counts) if reverse else counts
-    stations = (  # what was still alive after each place
+    stations = (  # frames left after each place
         ("sender's card", None if source is None else source.sent),
         ("DUT in", None if dut_in is None else dut_in.received),
         ("DUT stack", None if dut_out is None else dut_out.sent + dut_out.send_dropped),
@@ -78,7 +78,7 @@ def lost_by_place(*, before: PathCount, after: PathCount, sent: int, received: i
     places: dict[str, int] = {}
     alive: int | None = sent
     for place, left in stations:
-        ahead = left is not None and alive is not None and left > alive + TOLERATED  # it counts others' frames too, or its own again
+        ahead = left is not None and alive is not None and left > alive + TOLERATED  # it also counts foreign frames, or frames twice
         if left is None or alive is None or ahead or (left == 0 and alive > TOLERATED and received):
             alive = None if ahead or not left else left
             continue

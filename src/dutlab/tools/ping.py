@@ -1,7 +1,7 @@
 """Tool `ping`: the path MTU of each link, hop by hop in both directions, by pings that no router may fragment (RFC 1191).
 
-A path's MTU is the largest IP packet that passes whole; its payload is what ping calls the size: 28 bytes less over IPv4 (RFC 791: 20,
-RFC 792: 8), 48 less over IPv6 (RFC 8200: 40, RFC 4443: 8). So 9000 carries 8972. The narrow hop is the first before which more passes.
+A path's MTU is the largest IP packet that passes whole. Its payload, which ping calls the size, is 28 bytes less over IPv4 (RFC 791: 20,
+RFC 792: 8), 48 less over IPv6 (RFC 8200: 40, RFC 4443: 8). So 9000 carries 8972. The narrow hop is the one with the least MTU.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ LEAST_MTU = {4: 68, 6: 1280}
 LARGEST_MTU = 9216
 HEADERS = {4: 28, 6: 48}
 TRIES = 2
-"""A single lost ping is not a verdict on its size."""
+"""Pings of one size: a single lost ping proves nothing about its size."""
 
 
 @dataclass(frozen=True)
 class _Hop:
-    """An address on the way, and the port that it is on."""
+    """An address on the path, and its port."""
 
     link: str
     sender: str
-    """The host that pings."""
+    """Host that pings."""
     port: str
     address: ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -56,7 +56,7 @@ class Ping:
         self._hosts, self._testbed = hosts, testbed
 
     async def check(self) -> str:
-        """The version, of each host at an end of a link when they differ. Raises ToolMissing, ToolsMissing."""
+        """Return the version; of each host at an end of a link, if they differ. Raises ToolMissing, ToolsMissing."""
         ends = [host for host in self._testbed.ends if host in self._hosts]
         return versions_of(dict(zip(ends, await all_there(self._version(host) for host in ends), strict=True)))
 
@@ -70,9 +70,9 @@ class Ping:
         return (done.text.strip() or done.errors.strip()).splitlines()[0][:60] if done.text or done.stderr else "unknown"
 
     async def path_mtu(self, cell: Cell) -> Measured:
-        """Figures of a link: path_mtu_bytes, payload_bytes, of the direction that carries less.
+        """Return path_mtu_bytes and payload_bytes of each link, of the direction that carries less.
 
-        A direction whose end answers nothing, as behind a translator, is left to the other. Raises MeasurementError if neither does.
+        If one direction has no answer, as behind a translator, the other one counts. Raises MeasurementError if neither has.
         """
         rows: list[Row] = []
         figures, notes = {}, []
@@ -89,15 +89,15 @@ class Ping:
         return Measured(figures=figures, tables={"path_mtu": rows}, notes=[n for n in notes if n])
 
     async def passes(self, link: Link, *, reverse: bool = False) -> bool:
-        """Return whether an echo request goes from one end of a path to the other and its answer comes back."""
+        """Return whether an echo request crosses a path and its answer returns."""
         (*_, there), (*_, back) = _directions(link)
         hop = back if reverse else there
         return await self._answers(hop, LEAST_MTU[hop.address.version]) is None
 
     async def cable(self, link: str, sender: str, receiver: str, sizes: Sequence[int]) -> int | None:
-        """The first of `sizes`, packets in bytes, that passes whole from the end `sender` to the port `receiver` on the same cable.
+        """Return the first of `sizes` (packets in bytes) that passes whole from the end `sender` to the port `receiver` on the same cable.
 
-        The last must be the smallest; None when that is not answered.
+        The last of `sizes` must be the smallest; None if even that is not answered.
         """
         hop = next(
             direction[0]
@@ -109,14 +109,14 @@ class Ping:
             return most
         if not others or await self._answers(hop, others[-1]) is not None:
             return None
-        # By now the neighbour is known: pings can be lost to its discovery, and on a busy machine, and are no limit then.
+        # By now the neighbour is known. Earlier pings can be lost to its discovery, or on a busy machine, without proving a limit.
         for size in (most, *others[:-1]):
             if await self._answers(hop, size) is None:
                 return size
         return others[-1]
 
     async def _direction(self, hops: tuple[_Hop, ...]) -> tuple[list[Row], MeasurementError | None]:
-        """A row for each hop that answers, and why the end does not; a router on the way may be silent, as behind a filter."""
+        """Return a row for each hop that answers, and the fault if the end does not. A router on the path may be silent."""
         out: list[Row] = []
         most, silent = LARGEST_MTU, None
         for hop in hops:
@@ -139,10 +139,10 @@ class Ping:
         return out, None
 
     async def _bisect(self, hop: _Hop, most: int) -> int:
-        """The largest packet to `hop` that is answered; nothing larger than `most` passed the hops before it.
+        """Return the largest packet to `hop` that is answered; nothing larger than `most` passed the hops before it.
 
-        Whoever refuses a packet says what it would take (RFC 1191 section 4): that is tried next, and believed only if it passes. Where
-        no refusal names it, the MTU that the testbed gives the link is tried first.
+        A router that refuses a packet states its MTU (RFC 1191 section 4): that size is tried next, and accepted only if it passes. If
+        no refusal states one, the MTU that the testbed gives the link is tried first.
         """
         passes, fails = LEAST_MTU[hop.address.version], most
         if (refused := await self._answers(hop, most)) is None:
@@ -156,13 +156,13 @@ class Ping:
         while fails - passes > 1:
             size = hint if passes < hint < fails else (passes + fails) // 2
             if (refused := await self._answers(hop, size)) is None:
-                passes, hint = size, size + 1 if size == stated_mtu else 0  # one more settles what was said
+                passes, hint = size, size + 1 if size == stated_mtu else 0  # one byte more tests the stated MTU
             else:
                 fails, stated_mtu, hint = size, refused.hint, refused.hint
         return passes
 
     async def _answers(self, hop: _Hop, packet: int) -> _Refused | None:
-        """None when it does."""
+        """Return None if the hop answers a packet of this size, else the refusal."""
         version = hop.address.version
         words = self._hosts[hop.sender].system.ping
         argv = words.argv(version, packet - HEADERS[version], str(hop.address))
@@ -176,19 +176,19 @@ class Ping:
 
 
 async def check(site: GeneratorSite, cells: Sequence[Cell]) -> str:
-    """The version at the ends of all links. Raises as Ping.check."""
+    """Return the version at the ends of all links. Raises as Ping.check."""
     del cells
     return await Ping(site.hosts, site.testbed).check()
 
 
 async def path_mtu(site: GeneratorSite, cell: Cell) -> Measured:
-    """Workload `path-mtu`. Raises as Ping.path_mtu."""
+    """Run workload `path-mtu`. Raises as Ping.path_mtu."""
     return await Ping(site.hosts, site.testbed).path_mtu(cell)
 
 
 @dataclass(frozen=True)
 class ProbesByEnds:
-    """A dut.mode.Prober: frames of the engine on links of which both ends are among `framed`, pings on the others."""
+    """A dut.mode.Prober: the engine's frames on links with both ends in `framed`, pings on the others."""
 
     engine: Prober
     ping: Ping
@@ -196,7 +196,7 @@ class ProbesByEnds:
     framed: frozenset[str]
 
     async def probe(self, links: Sequence[str], *, reverse: bool = False) -> list[SeenProbe]:
-        """Raises ToolFailed, MeasurementError, HostError, PortRefused."""
+        """Probe each link. Raises ToolFailed, MeasurementError, HostError, PortRefused."""
         framed = [link for link in links if self.framed.issuperset(self.testbed.links[link].ends)]
         probe_by_link = dict(zip(framed, await self.engine.probe(framed, reverse=reverse), strict=True)) if framed else {}
         for link in links:
@@ -207,7 +207,7 @@ class ProbesByEnds:
 
 
 def _directions(link: Link) -> list[tuple[_Hop, ...]]:
-    """There and back: the port at the end of each cable, the nearest first. On a segment one from each host to each other."""
+    """Return the hops of each direction: the port at the end of each cable, the nearest first. On a segment: one hop per pair of hosts."""
     ports = link.addressed
     if link.segment:
         pairs = permutations(ports, 2)
@@ -219,7 +219,7 @@ def _directions(link: Link) -> list[tuple[_Hop, ...]]:
 
 
 def _narrow(link: str, rows: list[Row]) -> str:
-    """Return the narrow hop, in words; empty where all carry the same."""
+    """Return a sentence about the narrow hop; empty if all hops carry the same size."""
     own = [row for row in rows if row["link"] == link]
     widest, least = max(own, key=_mtu), min(own, key=_mtu)
     if _mtu(widest) == _mtu(least):

@@ -1,4 +1,4 @@
-"""A trial's rates worked out again from the untouched outputs of its tools, for those who do not take a record's word."""
+"""Recompute a trial's rates from the raw outputs of its tools, to check the record."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from dutlab.tools.json_text import read_object
 R = TypeVar("R")
 
 Ends = Mapping[str, tuple[str, str]]
-"""Link → the ports at its two ends, as in `source:eth-a`."""
+"""Link → ports at its two ends, as in `source:eth-a`."""
 Recomputed = Mapping[str, Mapping[str, float]]
-"""Link, or several with `+`, → figure → value."""
+"""Link (or several, joined by `+`) → figure → value."""
 
 
 @dataclass(frozen=True)
@@ -32,10 +32,10 @@ class KeptTrial:
     facts: Mapping[str, str]
     """Facts about the tool."""
     resolved: Mapping[str, Any]
-    """The run's resolved.json."""
+    """Content of the run's resolved.json."""
 
     def ends(self) -> Ends:
-        """Ends of each link that was driven. Raises CannotRecompute."""
+        """Return the ends of each link that was driven. Raises CannotRecompute."""
         try:
             links = self.resolved["testbed"]["links"]
             return {link: (str(links[link]["path"][0]), str(links[link]["path"][-1])) for link in self.cell.links}
@@ -44,11 +44,11 @@ class KeptTrial:
 
 
 class CannotRecompute(Exception):
-    """The raw files do not hold what is needed; the text says what."""
+    """The raw files lack what is needed; the text says what."""
 
 
 def rates(kept: KeptTrial) -> Recomputed:
-    """goodput_bps of iperf3, received_pps of the engine; of several links or both directions also their sum, `a+b`.
+    """Return goodput_bps of iperf3, received_pps of the engine; for several links or both directions also the sum, `a+b`.
 
     Raises CannotRecompute.
     """
@@ -68,12 +68,12 @@ def rates(kept: KeptTrial) -> Recomputed:
 
 
 def not_read(kept: KeptTrial) -> Recomputed:
-    """Of workloads whose figures follow from several programs' outputs at once. Raises CannotRecompute."""
+    """Refuse a workload whose figures follow from the outputs of several programs. Raises CannotRecompute."""
     raise CannotRecompute(f"raw files of {kept.cell.workload} are not read here")
 
 
 def _goodput(link: str, _ends: tuple[str, str], raw: Mapping[str, bytes], *, back: bool) -> float:
-    """Of all clients on the link (tools/iperf3/tcp.py names their files)."""
+    """Return the goodput of all clients on the link (tools/iperf3/tcp.py names their files)."""
     clients = [raw[f"iperf3-{link}-client.json"]]
     while (more := raw.get(f"iperf3-{link}.{len(clients) + 1}-client.json")) is not None:
         clients.append(more)
@@ -83,7 +83,7 @@ def _goodput(link: str, _ends: tuple[str, str], raw: Mapping[str, bytes], *, bac
 
 
 def stream_rates(kept: KeptTrial) -> Recomputed:
-    """NAME/received_pps of each stream of workload `multi-stream` of which something was sent. Raises CannotRecompute."""
+    """Return NAME/received_pps of each stream of workload `multi-stream` that was sent. Raises CannotRecompute."""
     names = [stream.name for stream in kept.cell.setting_as(MultiStreamSetting).streams]
     rates_by_link: dict[str, dict[str, float]] = {}
     for link, ends in kept.ends().items():
@@ -114,7 +114,7 @@ def _received(_link: str, ends: tuple[str, str], raw: Mapping[str, bytes], *, ba
 def _sent_and_arrived(
     ends: tuple[str, str], raw: Mapping[str, bytes], *, back: bool = False
 ) -> tuple[Sequence[SentStream], Mapping[int, ReceivedStream]]:
-    """Streams sent, and those received by number, of the last exchange: earlier ones were the warm-up."""
+    """Return the streams sent, and those received by number, of the last exchange; earlier ones were the warm-up."""
     at = (("engine-source.jsonl", ends[0]), ("engine-sink.jsonl", ends[1]))
     (sender, sends), (receiver, receives) = reversed(at) if back else at
     sent = _last_reply(Sent, raw[sender], "wait", sends)
@@ -122,7 +122,7 @@ def _sent_and_arrived(
 
 
 def _rate(sent: SentStream, arrived: Mapping[int, ReceivedStream]) -> float:
-    """Frames that arrived over the seconds they were sent in."""
+    """Return received frames ÷ seconds of sending."""
     return arrived[sent.stream].received / sent.seconds
 
 
@@ -141,4 +141,4 @@ def _last_reply(kind: type[R], lines: bytes, op: str, port: str) -> R:
 
 
 _READERS = {"iperf3": ("goodput_bps", _goodput), "engine": ("received_pps", _received)}
-"""Tool → the figure that its raw files tell, and how it is read."""
+"""Tool → figure in its raw files, and the function that reads it."""

@@ -1,1 +1,1 @@
-"""The tool `dutlab-engine`: the binary, the conversation with its agents, loads in its words, a trial, and what its agents report."""
+"""Tool `dutlab-engine`: its binary, the protocol with its agents, loads, trials, and the agents' reports."""

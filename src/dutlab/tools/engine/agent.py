@@ -1,4 +1,4 @@
-"""The conversation with one `dutlab-engine agent`: JSON lines on its stdin and stdout, as in docs/reference/engine-protocol.md."""
+"""Conversation with one `dutlab-engine agent`: JSON lines on its stdin and stdout, as in docs/reference/engine-protocol.md."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from dutlab.tools.engine.typed import MisfitError, read
 TOOL = "dutlab-engine"
 PROTOCOL = 3
 REPLY_S = 30.0
-"""Within which an agent answers what needs no waiting. Opening an XDP port takes some tens of milliseconds; on a busy machine, seconds."""
+"""Time limit of a reply that needs no waiting. Opening an XDP port takes some tens of milliseconds; on a busy machine, seconds."""
 ENDS_S = 3.0
 R = TypeVar("R")
 A = TypeVar("A", Sent, Received)
 
 
 class ReplyUnfit(ToolFailed):
-    """An agent's reply does not fit the protocol: `op` is its operation, `misfit` the place and kind of the fault."""
+    """An agent's reply does not fit the protocol. `op` is the operation, `misfit` the place and kind of the fault."""
 
     def __init__(self, op: str, misfit: MisfitError, *, host: str) -> None:
         super().__init__(f"its reply to `{op}` does not fit the protocol: {misfit}", tool=TOOL, host=host)
@@ -36,7 +36,7 @@ class ReplyUnfit(ToolFailed):
 
 
 class Agent:
-    """One running agent. Made by `start()`; once it has failed it answers nothing more and is to be closed."""
+    """One running agent, made by `start()`. After a failure it answers nothing more and must be closed."""
 
     hello: Hello
     """Greeting of the agent."""
@@ -52,7 +52,7 @@ class Agent:
 
     @classmethod
     async def start(cls, host: Host, binary: str) -> Agent:
-        """Starts the agent and asks who it is. Raises ToolMissing when it speaks another protocol, ToolFailed, HostError."""
+        """Start the agent and get its greeting. Raises ToolMissing if it speaks another protocol, ToolFailed, HostError."""
         agent = cls(host, await host.spawn([binary, "agent"]))
         try:
             agent.hello = agent._fitting("hello", Hello, _of_our_protocol(await agent._answer("hello"), host.name, binary))
@@ -63,14 +63,14 @@ class Agent:
 
     @property
     def alive(self) -> bool:
-        """True if it can still be asked."""
+        """True if the agent still takes requests."""
         return self._failure is None
 
     async def ask(self, op: str, kind: type[R], *, timeout_s: float = REPLY_S, **arguments: object) -> R:
-        """One request and its reply, which is of this kind.
+        """Send one request and return its reply, a record of class `kind`.
 
-        Raises PortRefused when the guard refuses a port, HostError when a port is not there or was lost, ReplyUnfit for another kind of
-        reply, ToolFailed for every other refusal, for silence, for an agent that has ended and for output that is not a reply.
+        Raises PortRefused if the guard refuses a port, HostError if a port is missing or was lost, ReplyUnfit if the reply is not a
+        `kind`, ToolFailed for every other refusal, for silence, for an agent that has ended and for output that is not a reply.
         """
         return self._fitting(op, kind, await self._answer(op, timeout_s, **arguments))
 
@@ -98,7 +98,7 @@ class Agent:
         finally:
             self._open.pop(number, None)
             if reply.done() and not reply.cancelled():
-                reply.exception()  # it is not awaited where the request could not be sent: asyncio would print it
+                reply.exception()  # if the request could not be sent, nothing awaits it, and asyncio would print it
         if (err := answer.get("err")) is not None:
             raise _fault(self._fitting(op, Fault, err), host=self.host.name)
         ok = answer.get("ok")
@@ -108,7 +108,7 @@ class Agent:
         return ok
 
     async def offset(self) -> Offset:
-        """Return how far its CLOCK_MONOTONIC is ahead of this process's. Raises ToolFailed, HostError."""
+        """Return how far the agent's CLOCK_MONOTONIC is ahead of this process's. Raises ToolFailed, HostError."""
         offsets = []
         for _ in range(EXCHANGES):
             asked_ns = time.monotonic_ns()
@@ -122,16 +122,16 @@ class Agent:
         try:
             await self._process.write(line)
         except HostError:
-            await asyncio.wait({self._listening}, timeout=ENDS_S)  # which learns why it ended
+            await asyncio.wait({self._listening}, timeout=ENDS_S)  # _listen() finds out why it ended
             raise self._failure or self._failed("takes no more requests") from None
 
     def take_lines(self) -> bytes:
-        """Every line said and heard since the last call, untouched: the trial's raw output."""
+        """Return every line sent and received since the last call, unchanged: the trial's raw output."""
         lines, self._lines = self._lines, []
         return b"".join(lines)
 
     async def close(self) -> None:
-        """Ends it: it stops all senders and gives its ports back when its stdin ends. Harmless when it has ended."""
+        """End the agent: when its stdin ends, it stops all senders and releases its ports. Harmless if it has ended."""
         self._failure = self._failure or self._failed("was closed")
         with contextlib.suppress(HostError):
             await self._process.close_stdin()
@@ -140,7 +140,7 @@ class Agent:
         await self._process.end()
 
     async def _listen(self) -> None:
-        """Hands every reply to who waits for it, until the output ends or makes no sense."""
+        """Pass every reply to the request that waits for it, until the output ends or is invalid."""
         why: DutlabError
         try:
             while line := await self._process.readline():
@@ -181,11 +181,11 @@ class Agent:
 
 
 class _NoReplyError(Exception):
-    """A line that the protocol does not know."""
+    """A line that is not part of the protocol."""
 
 
 def _of_our_protocol(hello: dict[str, Any], host: str, binary: str) -> dict[str, Any]:
-    """Check the greeting's protocol. Raises ToolMissing where it is of another protocol, whatever else it says."""
+    """Return the greeting if it is of our protocol. Raises ToolMissing for another protocol, whatever else it says."""
     if (speaks := hello.get("protocol")) == PROTOCOL:
         return hello
     why = f"{binary} speaks protocol {speaks}, this dutlab speaks {PROTOCOL}"
@@ -193,20 +193,20 @@ def _of_our_protocol(hello: dict[str, Any], host: str, binary: str) -> dict[str,
 
 
 def to_settle(sent: SentStream) -> dict[str, int]:
-    """Return what a receiver must know of a stream, as the protocol's StreamSent: refused frames may use numbers up, several CPUs send."""
+    """Return the protocol's StreamSent for a receiver: refused frames may use up numbers, and several CPUs may send."""
     arguments = {"stream": sent.stream, "frames": sent.sent, "unordered": sent.unordered}
     return arguments if sent.numbered is None else arguments | {"numbered": sent.numbered}
 
 
 def sound(said: A, host: str) -> A:
-    """Return an agent's reply about a port. Raises ToolFailed, HostError where the port failed."""
+    """Return an agent's reply about a port. Raises ToolFailed, HostError if the port failed."""
     if said.err is not None:
         raise _fault(said.err, host=host)
     return said
 
 
 def _fault(err: Fault, *, host: str) -> DutlabError:
-    """The exception that an agent's `err` means."""
+    """Return the exception for an agent's `err`."""
     remedy = err.remedy or ""
     match err.kind:
         case "guard_refused":

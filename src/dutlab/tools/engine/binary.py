@@ -1,4 +1,4 @@
-"""The engine's binary: where it lies here, and how a host that has none gets it.
+"""The engine's binary: its path on this machine, and its copy on a host that lacks it.
 
 The copy goes into a private folder, is checked there by its hash, and is removed afterwards.
 """
@@ -28,7 +28,7 @@ _RUNS_S = 20.0
 
 
 def find_engine() -> Path:
-    """The binary: what DUTLAB_ENGINE names, else next to the Python that runs, else built in the source tree, else on the PATH.
+    """Return the binary: that of DUTLAB_ENGINE, else next to the running Python, else built in the source tree, else on the PATH.
 
     Raises ToolMissing.
     """
@@ -64,14 +64,14 @@ def _runs(path: Path) -> bool:
 
 @dataclass(frozen=True)
 class EngineFile:
-    """The engine's binary as it lies here, read and hashed once for all hosts that it may go to."""
+    """The engine's binary on this machine, read and hashed once for all hosts that may need a copy."""
 
     data: bytes = field(repr=False)
     sha256: str
 
     @classmethod
     async def read(cls, binary: Path) -> Self:
-        """Raises OSError when `binary` cannot be read."""
+        """Read and hash `binary`. Raises OSError if it cannot be read."""
         data = await asyncio.to_thread(binary.read_bytes)
         return cls(data, await asyncio.to_thread(lambda: hashlib.sha256(data).hexdigest()))
 
@@ -80,8 +80,8 @@ class EngineFile:
 async def engine_on(host: Host, engine: EngineFile, folder: AbstractAsyncContextManager[str] | None = None) -> AsyncIterator[str]:
     """Yield the path on `host` of a file with exactly the bytes of `engine`: on its PATH, or a copy in a private folder that is removed.
 
-    `folder` is where; without it, one that a process on the host removes.
-    Raises ToolMissing when the host cannot run it, HostError.
+    The copy goes into `folder`, or else into a folder that a process on the host removes.
+    Raises ToolMissing if the host cannot run it, HostError.
     """
     digest = engine.sha256
     if (there := await _on_path(host)) and await _hash(host, there) == digest:
@@ -100,7 +100,7 @@ async def engine_on(host: Host, engine: EngineFile, folder: AbstractAsyncContext
 
 
 async def brought_again(host: Host, engine: EngineFile, path: str) -> None:
-    """Copy it again to the same place on a host that kept it in memory and has rebooted; nothing where it is there. Raises HostError."""
+    """Copy the engine to the same path again if it is gone, as after a reboot of a host that had it in memory. Raises HostError."""
     if await _hash(host, path) != engine.sha256:
         await host.run(["mkdir", "-m", "700", "--", str(Path(path).parent)])
         await host.put(engine.data, path, mode=_EXECUTABLE)

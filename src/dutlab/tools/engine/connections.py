@@ -1,7 +1,7 @@
-"""Both ends of TCP connections: a methods.connection_ports.Connections of the engine's `tcp-client` and `tcp-server`.
+"""Both ends of TCP connections: a methods.connection_ports.Connections by the engine's `tcp-client` and `tcp-server`.
 
-The server listens on separate ports of the sink's test address for one trial, and ends with it. A process may have only so many sockets
-(RLIMIT_NOFILE), so many connections at once take several clients, each with its own server and ports.
+The server listens on separate ports of the sink's test address for one trial, and ends with it. The number of sockets of a process is
+limited (RLIMIT_NOFILE), so many simultaneous connections need several clients, each with its own server and ports.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from dutlab.tools.engine.typed import MisfitError, read
 FIRST_PORT = 20000
 PORTS_EACH = 16
 MOST_EACH = 16_000
-"""Connections of a client that are open at once, where its host allows more sockets."""
+"""Most connections of a client that are open at once, if its host allows more sockets."""
 _SPARE_FILES = 128
 _GRACE_S = 20.0
 T = TypeVar("T")
@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class _End:
-    """A host, what begins its commands, and the addresses that it is tested by."""
+    """A host, the first words of its commands, and its addresses in the test."""
 
     host: Host
     engine: tuple[str, ...]
@@ -44,12 +44,12 @@ class _End:
 
     @property
     def address(self) -> str:
-        """The port's own."""
+        """The port's own address."""
         return self.addresses[0]
 
 
 class EngineConnections:
-    """`cpus` is host → cores; `binaries` host → path of the engine; `announce` is called with addresses before they exist."""
+    """TCP loads. `cpus` is host → cores; `binaries` is host → path of the engine; `announce` gets addresses before they exist."""
 
     def __init__(
         self,
@@ -62,10 +62,10 @@ class EngineConnections:
         self._hosts, self._testbed, self._cpus, self._binaries = hosts, testbed, cpus, binaries
         self._addresses = SourceAddresses(hosts, announce)
         self._begun = 0
-        """In earlier trials: their addresses and ports may be in TIME-WAIT for a minute, so others come first."""
+        """Connections of earlier trials: their addresses and ports may be in TIME-WAIT for a minute, so others come first."""
 
     async def carry_out(self, load: ConnectionLoad) -> ConnectionReport:
-        """Raises ToolFailed, HostError."""
+        """Carry out a load and return its report. Raises ToolFailed, HostError."""
         link = self._testbed.links[load.link]
         source = self._end(link.source.host, *await self._addresses.of(link, load.sources))
         sink = self._end(link.sink.host, str(link.sink_address.ip))
@@ -73,9 +73,9 @@ class EngineConnections:
         several, first = max(1, math.ceil(load.count / each)), self._begun
         self._begun += load.count
         shares = [_share(load, n, several) for n in range(several)]
-        if load.to is None:  # each client has a server, and ports of its own there
+        if load.to is None:  # each client has its own server and ports
             targets = [(sink.address, _ports(n), first) for n in range(several)]
-        else:  # a proxy knows the first server alone; what tells the clients apart is where they begin
+        else:  # a proxy knows only the first server; clients differ by their first connection
             address = load.to.address or str(link.dut_in_address.ip)
             apart = math.ceil(load.count / several)
             targets = [(address, load.to.ports, first + n * apart) for n in range(several)]
@@ -137,7 +137,7 @@ async def _asked(server: Process, host: Host) -> TcpServerSeen:
 
 
 def _read(kind: type[T], line: bytes, host: Host, otherwise: str, remedy: str = "", *, complaint: str = "") -> T:
-    """Read the output of an end. Raises ToolFailed with `otherwise` where it is of another kind."""
+    """Read the output of an end as a `kind`. Raises ToolFailed with `otherwise` if it is anything else."""
     try:
         document = json.loads(line)
         if isinstance(document, dict) and "error" in document:
@@ -152,7 +152,7 @@ def _read(kind: type[T], line: bytes, host: Host, otherwise: str, remedy: str = 
 
 
 def _report(clients: Sequence[TcpClientDone], servers: Sequence[TcpServerSeen], *, through_proxy: bool, raw: bytes) -> ConnectionReport:
-    """Return the report of all pairs. Counters of a kernel are of all its processes, so the largest is that of all."""
+    """Return the report of all pairs. A kernel's counters cover all its processes, so the largest reading covers all pairs."""
     of = [client.connections for client in clients]
 
     def total(name: str) -> int:
@@ -202,12 +202,12 @@ def _report(clients: Sequence[TcpClientDone], servers: Sequence[TcpServerSeen], 
 
 
 def _times(of: Sequence[TcpTimes]) -> Percentiles:
-    """Return the times of one client; of several clients the worst."""
+    """Return the times of one client, or the worst times of several."""
     return Percentiles(float(max(t.p50_ns for t in of)), float(max(t.p99_ns for t in of)), float(max(t.max_ns for t in of)))
 
 
 def _added(counts: Iterable[Mapping[str, int]]) -> Mapping[str, int]:
-    """The sum of each name."""
+    """Return the sum for each name."""
     return dict(sum((Counter(of) for of in counts), Counter[str]()))
 
 

@@ -1,4 +1,4 @@
-"""The directions that frames take over a testbed's links, with the addresses that they carry."""
+"""Directions of frames over a testbed's links, with the addresses in the frames."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ async def direction_of(
     reverse: bool = False,
     next_hop: NextHop = next_hop_mac,
 ) -> Direction:
-    """One direction of the link `name`. Raises ToolFailed when the next hop does not answer, HostError."""
+    """Return one direction of the link `name`. Raises ToolFailed if the next hop does not answer, HostError."""
     link: Link = testbed.links[name]
     ends = [
         (link.source, link.source_address, link.source_gateway),
@@ -47,7 +47,7 @@ async def direction_of(
 
 
 async def directions_of(hosts: Mapping[str, Host], testbed: Testbed, offer: Offer, *, next_hop: NextHop = next_hop_mac) -> list[Direction]:
-    """Every direction of an offer, in the order of its `flow_names`. Raises as direction_of()."""
+    """Return every direction of an offer, in the order of its `flow_names`. Raises as direction_of()."""
     return [
         await direction_of(hosts, testbed, name, reverse=back, next_hop=next_hop) for name in offer.links for back in offer.directions.backs
     ]

@@ -1,8 +1,8 @@
-"""Tool `dutlab-engine`: sends and accounts for every frame. One agent on each host that sends or receives, alive between trials.
+"""Tool `dutlab-engine`: sends and accounts for every frame, with one agent per host that sends or receives, alive between trials.
 
-A trial opens the ports it needs and gives them back at its end, so that nothing listens on them while another tool measures.
-Each part of a trial (warm-up, measurement, probe) has separate stream numbers: what is still on its way from an earlier part can never be
-taken for a frame of this one.
+A trial opens the ports it needs and closes them at its end, so that nothing listens on them while another tool measures.
+Each part of a trial (warm-up, measurement, probe) has separate stream numbers, so a late frame of an earlier part is never taken for a
+frame of this one.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ _PROBE_PORTS = range(20000, 48000)
 _LAST_STREAM = 65535
 R = TypeVar("R")
 _WHICH_CLOCK = "cat /proc/sys/kernel/random/boot_id && { cat /proc/self/timens_offsets 2>/dev/null || true; }"
-"""One boot of one kernel (random(4)), and how its monotonic clock is shifted for those who ask (time_namespaces(7))."""
+"""Command that identifies a clock: a boot of a kernel (random(4)), and the shift of the time namespace (time_namespaces(7))."""
 
 
 class Engine:
     """A methods.ports.Generator and a dut.mode.Prober.
 
-    `cpus` is host → cores for the engine's threads; `binary` is where it lies, at both ends of all paths or by host.
+    `cpus` is host → cores for the engine's threads; `binary` is its path at both ends of all paths, or a path per host.
     """
 
     def __init__(
@@ -78,20 +78,20 @@ class Engine:
         self._agents: dict[str, Agent] = {}
         self._which_clock: dict[str, bytes] = {}
         self._streams = itertools.cycle(range(1, _LAST_STREAM + 1))
-        # Each probe has a separate port, in random order: a flow that an earlier process left in the DUT is not taken for this one.
+        # Each probe has a separate port, in random order: so a flow that an earlier process left in the DUT is not taken for this one.
         self._probe_ports = itertools.cycle(random.sample(_PROBE_PORTS, 4096))
 
     @property
     def binaries(self) -> Mapping[str, str]:
-        """Host → where it lies there."""
+        """Host → path of the engine there."""
         return self._binaries
 
     async def check(self) -> str:
-        """The version, of each host when they differ. Raises ToolMissing, ToolFailed, HostError."""
+        """Return the version; of each host if they differ. Raises ToolMissing, ToolFailed, HostError."""
         return versions_of({host: (await self._agent(host)).hello.version for host in self._binaries})
 
     async def offer(self, offer: Offer) -> Outcome:
-        """Raises ToolFailed, HostError, PortRefused."""
+        """Carry out a trial. Raises ToolFailed, HostError, PortRefused."""
         whole = await directions_of(self._hosts, self._testbed, offer, next_hop=self._next_hop)
         if offer.broadcast_ratio:  # the engine broadcasts on isolated links only
             whole = [replace(of, isolated=self._testbed.isolates(self._testbed.links[of.link])) for of in whole]
@@ -111,7 +111,7 @@ class Engine:
                 watch.tell_whole(h.flow)
             after = await self._paths(directions)
             later = await self._clocks(directions)
-        if not offer.broadcast_ratio and not offer.streams:  # the path's counters count those frames too, or those of all streams
+        if not offer.broadcast_ratio and not offer.streams:  # the path's counters include broadcast frames, and all streams
             heard = [h.with_places(b, a) for h, b, a in zip(heard, before, after, strict=True)]
         apart = {d.link: self._apart(d.link, clocks, later) for d in directions}
         heard = [h.with_clocks(apart[h.direction.link]) for h in heard]
@@ -131,7 +131,7 @@ class Engine:
         return Part(self._agents, directions, {direction.name: next(self._streams) for direction in directions}, load, clocks, broadcasts)
 
     async def _clocks(self, directions: Sequence[Direction]) -> Clocks:
-        """Return how far the clocks of the agents are ahead of ours, each measured once; empty where there is only one."""
+        """Return the offsets of the agents' clocks against ours, each clock measured once; empty if there is only one."""
         hosts = _hosts_of(directions)
         for host in hosts:
             if host not in self._which_clock:
@@ -144,19 +144,19 @@ class Engine:
         return Clocks(which, {clock: await self._agents[host].offset() for clock, host in readers.items()})
 
     def _apart(self, name: str, before: Clocks, after: Clocks) -> Offset:
-        """Return how far the clock of the link's sink was ahead of its source's, throughout."""
+        """Return how far the clock of the link's sink was ahead of its source's, with a bound for the whole trial."""
         sink, source = self._testbed.links[name].sink.host, self._testbed.links[name].source.host
         return before.ahead(sink, source).lasting(after.ahead(sink, source))
 
     async def _paths(self, directions: Sequence[Direction]) -> list[PathCount]:
-        """Without the ports that several of these links share: what they count is of all."""
+        """Return the counters of each direction's path, without ports that several of these links share: they count all links."""
         links = [self._testbed.links[direction.link] for direction in directions]
         used = Counter(port for link in {link.name: link for link in links}.values() for port in link.ports)
         shared = {port for port, links_on_it in used.items() if links_on_it > 1}
         return list(await asyncio.gather(*(read_path(self._hosts, link, without=shared) for link in links)))
 
     async def probe(self, links: Sequence[str], *, reverse: bool = False) -> list[SeenProbe]:
-        """Raises ToolFailed, HostError, PortRefused."""
+        """Probe each link with a few frames. Raises ToolFailed, HostError, PortRefused."""
         if not links:
             return []
         directions = await asyncio.gather(
@@ -176,12 +176,12 @@ class Engine:
         return [_seen(account) for account in heard]
 
     def on(self, cores: Sequence[int]) -> Engine:
-        """Another engine in the same place, whose sources send from these cores."""
+        """Return another engine on the same hosts, whose sources send from these cores."""
         cpus = {**self._cpus, **{link.source.host: cores for link in self._testbed.links.values()}}
         return Engine(self._hosts, self._testbed, cpus, self._binaries, backend=self._backend, tell=self._tell)
 
     async def close(self) -> None:
-        """Ends all agents. The engine can be used again after it."""
+        """End all agents. The engine can be used again afterwards."""
         agents, self._agents = list(self._agents.values()), {}
         await asyncio.gather(*(agent.close() for agent in agents))
 
@@ -201,9 +201,9 @@ class Engine:
 
     @contextlib.asynccontextmanager
     async def _opened(self, directions: Sequence[Direction], *, learns: bool = False) -> AsyncIterator[list[str]]:
-        """The ports of `directions`, open, those that learn with a back end that reads frames; yields what the agents say of them.
+        """Open the ports of `directions` and yield the agents' notes on them. Ports that learn get a back end that reads frames.
 
-        After a failure the agents are gone, and all they held.
+        After a failure the agents have ended, and hold nothing.
         """
         try:
             for host in _hosts_of(directions):
@@ -213,7 +213,7 @@ class Engine:
             wanted: dict[tuple[str, Port], dict[str, Any]] = {}
             for i, direction in enumerate({of.link: of for of in directions}.values()):  # both directions of a link have the same ports
                 for role, port in ((direction.sender, direction.sends_on), (direction.receiver, direction.receives_on)):
-                    if (role, port) not in wanted:  # on a cable that links share
+                    if (role, port) not in wanted:  # links may share a cable
                         backend: Backend = "af_packet" if port in learning else self._backend
                         wanted[role, port] = self._open_arguments(role, port, i, backend, isolated=port not in guarded)
             opened = await self._asked("open", Opened, wanted)
@@ -225,7 +225,7 @@ class Engine:
             raise
 
     async def _asked(self, op: str, kind: type[R], wanted: Mapping[tuple[str, Port], Mapping[str, Any]]) -> dict[tuple[str, Port], R]:
-        """Return the replies about each port: all hosts are asked at once, each about one port after the other. Raises as Agent.ask()."""
+        """Return the replies about each port. All hosts are asked at once, each about one port after another. Raises as Agent.ask()."""
 
         async def of_host(host: str) -> dict[tuple[str, Port], R]:
             return {of: await self._agents[host].ask(op, kind, **arguments) for of, arguments in wanted.items() if of[0] == host}
@@ -253,7 +253,7 @@ class Engine:
         return arguments | {"cpu": mine if each > 1 else mine[0]}
 
     async def _still_there(self, directions: Sequence[Direction]) -> None:
-        """Raises HostError when a host has vanished: that is then the reason, whatever failed first."""
+        """Check that all hosts answer. Raises HostError if one has vanished: that is then the cause, whatever failed first."""
         for host in _hosts_of(directions):
             await self._hosts[host].run(["true"], timeout_s=REPLY_S)
 
@@ -286,7 +286,7 @@ class Engine:
         )
 
     def _outage(self, heard: FlowAccount, watch: DirectionWatch) -> Outage | None:
-        """None where no frame was lost, no looks were kept, or refused frames make numbers and instants differ."""
+        """Return the outage of a flow; None if no frame was lost, no looks were kept, or refused frames make numbers and times differ."""
         flow = heard.flow
         if heard.first_ns is None or not watch.looks or not flow.sent_frames or flow.refused_frames:
             return None
@@ -302,7 +302,7 @@ class Engine:
         return Outage(sent_at(numbers.first_lost), None if numbers.back is None else sent_at(numbers.back))
 
     def _wall(self, role: str) -> Callable[[int], float]:
-        """Wall clock of an agent's monotonic time, both as it said at its start."""
+        """Return a function from an agent's monotonic time to wall clock, by both clocks in its greeting."""
         hello = self._agents[role].hello
         offset_ns = hello.realtime_ns - hello.monotonic_ns
         return lambda monotonic_ns: (monotonic_ns + offset_ns) / NS
@@ -315,5 +315,5 @@ def _seen(account: FlowAccount) -> SeenProbe:
 
 
 def _hosts_of(directions: Iterable[Direction]) -> list[str]:
-    """Every host that sends or receives, each once."""
+    """Return every host that sends or receives, each once."""
     return list(dict.fromkeys(host for of in directions for host in (of.sender, of.receiver)))

@@ -1,4 +1,4 @@
-"""Request of the engine: a load by direction of each link, in the protocol's words."""
+"""Requests to the engine: the load of each direction of each link, in the protocol's terms."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LAST_PORT = 65535
 
 @dataclass(frozen=True)
 class Direction:
-    """One direction of one link. `name` is what its flow is called."""
+    """One direction of one link. `name` is the name of its flow."""
 
     name: str
     link: str
@@ -33,7 +33,7 @@ class Direction:
     source_port: int
     isolated: bool
     stream: str = ""
-    """This one of several streams on the link; its name follows that of the direction."""
+    """Name of this stream, if the link carries several; empty otherwise."""
 
     @property
     def is_back(self) -> bool:
@@ -42,12 +42,12 @@ class Direction:
 
     @property
     def sender(self) -> str:
-        """The host that sends."""
+        """Host that sends."""
         return self.sends_on.host
 
     @property
     def receiver(self) -> str:
-        """The host at the other end."""
+        """Host at the other end."""
         return self.receives_on.host
 
 
@@ -57,15 +57,15 @@ class EngineLoad:
 
     offer: Offer
     frames: int | None = None
-    """It ends after so many; of an offer without a duration it lasts as long as they take."""
+    """Number of frames after which it ends. Without a duration in the offer it lasts as long as they take."""
 
     def warming_up(self, duration: Seconds, drain: Seconds) -> EngineLoad:
-        """Return the load at the rate that it begins with, for another time."""
+        """Return the load at its first rate, for `duration`."""
         rate = self.offer.profile[0].from_rate if self.offer.profile else self.offer.rate
         return replace(self, offer=replace(self.offer, rate=rate, profile=(), duration=duration, drain=drain))
 
     def send_plan(self, direction: Direction, stream: int, broadcast: int | None = None) -> dict[str, Any]:
-        """Return the protocol's SendPlan, with the stream of broadcast frames, if that has a number."""
+        """Return the protocol's SendPlan. `broadcast` is the number of a stream of broadcast frames, if any."""
         offer = self.offer
         if direction.stream:
             one = next(of for of in offer.streams if of.name == direction.stream)
@@ -89,7 +89,7 @@ class EngineLoad:
             "rate": _rate(offer),
             **_headers(traffic),
         }
-        if offer.directions is Directions.ANSWERS or (offer.back_answers and direction.is_back):  # described as what they answer
+        if offer.directions is Directions.ANSWERS or (offer.back_answers and direction.is_back):  # as the answered frames
             plan |= {"answers": True, "source": str(offer.answered or direction.destination), "destination": direction.source}
             plan |= {end: str(spread.first) for end, spread in _spreads(traffic) if spread is not None}
         if answers_learned:
@@ -102,12 +102,12 @@ class EngineLoad:
 
     @property
     def longest_s(self) -> float:
-        """Return the longest time of sending."""
+        """Longest time of sending, in seconds."""
         return self.offer.duration or (self.frames or 0) / (self.offer.rate or 1.0)
 
 
 def _to_all(offer: Offer, plan: Mapping[str, Any], stream: int) -> dict[str, Any]:
-    """Return the same frames to the hardware broadcast address: a router need not process them (RFC 2544 section 11.1)."""
+    """Return a stream of the same frames to the hardware broadcast address: a router need not process them (RFC 2544 section 11.1)."""
     share = offer.broadcast_ratio
     profile = tuple(Stretch(s.duration, Pps(s.from_rate * share), Pps(s.to_rate * share)) for s in offer.profile)
     rate = replace(offer, rate=None if offer.rate is None else Pps(offer.rate * share), profile=profile, burst_frames=1, burst_rate=None)
@@ -128,7 +128,7 @@ def _rate(of: Offer) -> dict[str, Any]:
 
 
 def of_streams(direction: Direction, offer: Offer) -> list[Direction]:
-    """Each stream of an offer of several, with its own source port; the direction itself of any other."""
+    """Return each stream of an offer with several, with its own source port; otherwise the direction itself."""
     return [
         replace(direction, name=flow_of_stream(direction.link, stream.name), stream=stream.name, source_port=direction.source_port + i)
         for i, stream in enumerate(offer.streams)
@@ -151,7 +151,7 @@ def _headers(t: Traffic) -> dict[str, Any]:
         headers["extension_headers"] = [name.replace("-", "_") for name in t.extension_headers]
     if t.flows.count > 1:
         headers["flows"] = t.flows.model_dump(exclude_none=True, exclude={"sources", "destinations"})
-        # Each range begins at the stream's own: high enough that none reaches past the last port.
+        # A range begins at the stream's port, which is low enough for the range to end at or below the last port.
         source, destination = t.flows.source_ports, t.flows.destination_ports
         if source > 1:
             headers["source_port"] = min(RFC4814_SOURCE_PORTS[0], _LAST_PORT + 1 - source)

@@ -37,7 +37,7 @@ class SentSoFar:
 
     @property
     def refused_numbers(self) -> int:
-        """How many sequence numbers were used by refused frames."""
+        """Sequence numbers used by refused frames."""
         return self.numbered - self.sent
 
 
@@ -51,7 +51,7 @@ class ArrivedSoFar:
     unique: int
     """Number of different frames."""
     reordered: int
-    """How many of `unique` arrived after a frame with a higher number."""
+    """Frames of `unique` that arrived after a frame with a higher number."""
     next_sequence: int
     """One above the highest number."""
     latency_count: int = 0

@@ -1,7 +1,7 @@
-"""When a stream lost its frames, by their numbers, from what both ends counted during the load.
+"""Time at which a stream lost frames, by their numbers, from the counts of both ends during the load.
 
-Numbers are consecutive and frames are sent evenly, so a number is an instant. While nothing comes, the highest number that came does not
-change: the next one is the first that was lost. An outage that no look falls into is known to lie between two looks.
+Numbers are consecutive and frames are sent evenly, so a number gives an instant. While nothing arrives, the highest received number does
+not change, and the next number is the first lost one. An outage that no look falls into is known only to be between two looks.
 """
 
 from __future__ import annotations
@@ -10,46 +10,47 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 _REAL = 1
-"""Index of the first look that somebody took: the one before says that nothing had come in the beginning."""
+"""Index of the first real look; the look before it is made up and says that nothing had arrived at the beginning."""
 SILENT_FRAMES = 3
-"""So many frames were due between two looks and none came: nothing comes."""
+"""Frames that must be due between two looks, with none received, to prove silence."""
 Between = tuple[int, int]
-"""Two numbers of frames; the one that is meant lies between them, both ends counted."""
+"""Two frame numbers; the true number is between them, both included."""
 
 
 @dataclass(frozen=True)
 class Look:
-    """What the receiver had counted of a stream at one instant of its clock."""
+    """Counts of a stream's receiver at one instant of its clock."""
 
     at_ns: int
     next_sequence: int
-    """One above the highest number that had come."""
+    """One above the highest received number."""
     unique: int
-    """Different frames that had come."""
+    """Number of different received frames."""
 
     @property
     def missing(self) -> int:
-        """Numbers below the highest that had not come."""
+        """Numbers below the highest that were not received."""
         return self.next_sequence - self.unique
 
 
 @dataclass(frozen=True)
 class LostNumbers:
-    """Where the lost frames of a stream begin and end."""
+    """Begin and end of a stream's lost frames, as numbers."""
 
     first_lost: Between
     back: Between | None
-    """The first that came after the last lost one; None where no look saw one."""
+    """First received frame after the last lost one; None if no look saw one."""
 
 
 def lost_numbers(looks: Sequence[Look], *, sent: int, lost: int, pps: float) -> LostNumbers | None:
-    """Of a stream of which so many frames were sent, at such a rate, and so many never came; None where none was lost.
+    """Return the lost numbers of a stream of `sent` frames at `pps`, of which `lost` never arrived; None if none was lost.
 
-    A look while frames overtake one another may count one as missing that comes later; such a look moves nothing once a later one has it.
+    While frames overtake one another, a look may count a frame as missing that arrives later. Such a look has no effect once a later look
+    has the frame.
     """
     if lost <= 0:
         return None
-    all_looks = [Look(0, 0, 0), *looks, Look(0, sent, sent - lost)]  # the ends have no instant
+    all_looks = [Look(0, 0, 0), *looks, Look(0, sent, sent - lost)]  # the first and the last have no time
     some = _since(all_looks, 1)
     begins = _between(all_looks, some, pps, skipped=0)
     every = _since(all_looks, lost)
@@ -59,13 +60,16 @@ def lost_numbers(looks: Sequence[Look], *, sent: int, lost: int, pps: float) -> 
 
 
 def _since(looks: Sequence[Look], missing: int) -> int:
-    """The first look from which on so many numbers are missing in every look."""
+    """Return the index of the first look from which on every look lacks at least `missing` numbers."""
     short = [i for i, look in enumerate(looks) if look.missing < missing]
     return short[-1] + 1
 
 
 def _between(looks: Sequence[Look], at: int, pps: float, *, skipped: int) -> Between:
-    """The number `skipped` above the one that was next at the look before: exactly it if nothing came then, else it or a later one."""
+    """Return bounds of the number of a frame: at least `skipped` above the next number at the look before `at`.
+
+    The bounds are equal if nothing arrived between the two looks before `at`.
+    """
     before, now = looks[at - 1], looks[at]
     first = before.next_sequence + skipped
     if at - 2 >= _REAL and _silent(looks[at - 2], before, pps):
@@ -74,5 +78,5 @@ def _between(looks: Sequence[Look], at: int, pps: float, *, skipped: int) -> Bet
 
 
 def _silent(earlier: Look, later: Look, pps: float) -> bool:
-    """Whether nothing came between two looks although frames were due."""
+    """Return whether nothing arrived between two looks although frames were due."""
     return earlier.next_sequence == later.next_sequence and (later.at_ns - earlier.at_ns) * pps >= SILENT_FRAMES * 1e9

@@ -1,4 +1,4 @@
-"""Meaning of the agents' accounts of a trial: flows, doubts and readings out of the protocol's words."""
+"""Flows, doubts and readings from the agents' accounts of a trial."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NS = 1e9
 
 
 def flow_of(link: str, sent: SentStream, received: ReceivedStream, port: Received, *, sent_by: TimedBy | None = None) -> Flow:
-    """A link's flow; `sent_by` is who read the clock for the send times."""
+    """Return a link's flow. `sent_by` is what timed the sent frames: card, kernel or engine."""
     return TimedFlow(
         link=link,
         intended_frames=sent.intended,
@@ -50,7 +50,7 @@ def flow_of(link: str, sent: SentStream, received: ReceivedStream, port: Receive
 
 
 def doubts_of(link: str, sent: SentStream, received: ReceivedStream, port: Received) -> Iterator[Doubt]:
-    """Yield doubts that only the engine can know; what every ledger shows is left to methods.ledger."""
+    """Yield the doubts that only the engine knows; methods.ledger has those that every ledger shows."""
     if sent.backpressure is None:
         yield Doubt(DoubtKind.REFUSALS_UNKNOWN, about=link)
     if port.kernel_dropped is None:
@@ -70,9 +70,9 @@ def doubts_of(link: str, sent: SentStream, received: ReceivedStream, port: Recei
 
 
 def links_lost(sent: Sent, received: Received) -> list[str]:
-    """Return the ports of a direction that lost their link meanwhile, and whose end that was.
+    """Return sentences about the ports of a direction that lost their link during the trial, and at which end.
 
-    A port that was set down on its own host says so. One that was up may have lost its carrier by either end or by the cable.
+    A port that was set down on its own host reports that. A port that was up may have lost its carrier at either end or by the cable.
     """
     lost = [(of.port, of.link_lost) for of in (sent, received) if of.link_lost is not None]
     here = [f"the link of {port} went down: it was set down on its host" for port, of in lost if of.set_down]
@@ -88,7 +88,7 @@ S = TypeVar("S", bound=_OfStream)
 
 
 def of_stream(parts: Iterable[S], stream: int, host: str) -> S:
-    """The stream's part of what an agent on `host` says of several. Raises ToolFailed when it says nothing of this one."""
+    """Return one stream's part of the account of an agent on `host`. Raises ToolFailed if the account lacks it."""
     for part in parts:
         if part.stream == stream:
             return part
@@ -96,13 +96,13 @@ def of_stream(parts: Iterable[S], stream: int, host: str) -> S:
 
 
 def sent_so_far(sending: SendingSoFar, of: protocol.StreamSendingSoFar, *, since_s: float, until_s: float) -> SentSoFar:
-    """A stream's part of a `status` reply, for which was asked and which came at these instants."""
+    """Return a stream's part of a `status` reply, which was requested at `since_s` and received at `until_s`."""
     since_s -= sending.age_ns / _NS
     return SentSoFar(since_s, until_s, sending.monotonic_ns, of.sent, of.numbered, of.backpressure or 0)
 
 
 def arrived_so_far(receiving: ReceivingSoFar, of: protocol.StreamReceivingSoFar, *, since_s: float, until_s: float) -> ArrivedSoFar:
-    """Return the counts of the receiving end."""
+    """Return the counts of the receiving end, with times as in sent_so_far()."""
     return ArrivedSoFar(
         since_s - receiving.age_ns / _NS,
         until_s,
@@ -126,7 +126,7 @@ def _latency(of: protocol.Latency | None) -> Latency | None:
 
 
 def _arrivals(port: Received) -> dict[str, int]:
-    """Frames by who timed them, the card first; those that timed none are not there."""
+    """Return the number of frames that card, kernel and engine timed, without zeros."""
     if (by := port.timed_by) is None:
         return {}
     return {name: count for name, count in (("card", by.card), ("kernel", by.kernel), ("engine", by.engine)) if count}

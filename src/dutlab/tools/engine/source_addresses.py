@@ -1,6 +1,6 @@
-"""Further addresses of a source port, from which its connections begin: added to the port, checked, and removed at the end of the trial.
+"""Additional addresses of a source port for its connections: added to the port, checked, and removed at the end of the trial.
 
-They lie in the network of the cable, so the DUT reaches them as it reaches the port's own and nothing of it is changed.
+They are in the network of the cable, so the DUT reaches them like the port's own address, and nothing on the DUT is changed.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ TOOL = "ip"
 
 @dataclass
 class SourceAddresses:
-    """`announce` is called with the command that removes them before the first one exists."""
+    """Additional addresses of source ports. `announce` gets the command that removes them before the first one exists."""
 
     hosts: Mapping[str, Host]
     announce: Announce
     _ours: set[tuple[str, str]] = field(default_factory=set)
-    """Ports, with their blocks, that this process has put addresses on."""
+    """Ports and blocks to which this process has added addresses."""
 
     async def of(self, link: Link, count: int) -> list[str]:
-        """`count` addresses of the link's source, its own first. Raises HostError, and ToolFailed for others of the block on the port."""
+        """Return `count` addresses of the link's source, its own first. Raises HostError, ToolFailed if others of the block exist."""
         own, port = link.source_address, link.source
         if count == 1:
             return [str(own.ip)]
@@ -61,7 +61,7 @@ class SourceAddresses:
 
 
 async def _seen(host: Host, interface: str, version: str, block: str) -> set[str]:
-    """The addresses of a block that a port has."""
+    """Return the addresses of a block that a port has."""
     output = (await host.run(["ip", "-json", version, "address", "show", "dev", interface, "to", block])).text
     try:
         return {of["local"] for port in json.loads(output or "[]") for of in port.get("addr_info", ()) if of}

@@ -1,4 +1,4 @@
-"""One part of a trial (warm-up, measurement, probe) on ports that are open: arm, start, watch, drain, read the counters."""
+"""One part of a trial (warm-up, measurement, probe) on open ports: arm, start, watch, drain, read the counters."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from dutlab.tools.engine.watch import DirectionWatch
 from dutlab.tools.path_counters import PathCount, lost_by_place
 
 LOOK_S = 0.2
-"""Interval of questions to both ends in a trial that may be stopped; in others they come once a second, first after this time."""
+"""Interval of status requests in a trial that may be stopped. In other trials it is a second, and this is the time of the first one."""
 LOOK_SLOWLY_S = 1.0
 COMES_S = 0.02
-"""Interval of questions to a receiver where all frames are soon to have arrived."""
+"""Interval of requests to a receiver of which the last frames are expected."""
 TOGETHER_S = 0.3
-"""Lead of the start where several hosts send: time to ask all of them, and for them to load their plans."""
+"""Lead of the start if several hosts send: time to ask all of them, and for them to load their plans."""
 
 ROUGH = 0.1
-"""An error of the clocks above this share of the median latency is a doubt."""
+"""Share of the median latency above which the error of the clocks is a doubt."""
 
 
 @dataclass(frozen=True)
@@ -44,21 +44,21 @@ class FlowAccount:
     stopped_s: float | None
     """Time of sending, if it was stopped."""
     first_ns: int | None
-    """When the first frame was sent, by the sender's clock; None if none was."""
+    """Time of the first sent frame, by the sender's clock; None if none was sent."""
     links_lost: tuple[str, ...] = ()
-    """Ports that lost their link meanwhile, in words."""
+    """Sentences about ports that lost their link during the trial."""
     learned: LearnedTuples | None = None
-    """What the receiving port keeps of the frames; None where it was not asked to."""
+    """Tuples that the receiving port learned from frames; None if that was not requested."""
 
     def with_places(self, before: PathCount, after: PathCount) -> FlowAccount:
-        """Add the places where frames got lost between two readings of the path's counters."""
+        """Return the account with the places where frames were lost between two readings of the path's counters."""
         places = lost_by_place(
             before=before, after=after, sent=self.flow.sent_frames, received=self.flow.received_frames, reverse=self.direction.is_back
         )
         return replace(self, flow=replace(self.flow, places=places))
 
     def with_clocks(self, apart: Offset) -> FlowAccount:
-        """Add the error of its latencies: that of the offset between its two clocks, plus a card's."""
+        """Return the account with the error of its latencies: that of the offset between its two clocks, plus a card's."""
         latency = self.flow.latency
         if latency is None:
             return self
@@ -72,7 +72,7 @@ class FlowAccount:
 
 @dataclass(frozen=True)
 class _StatusReply:
-    """A reply to `status`, asked at `since_s` and there at `until_s` of the controller's clock."""
+    """A reply to `status`, requested at `since_s` and received at `until_s` of the controller's clock."""
 
     status: Status
     since_s: float
@@ -81,7 +81,7 @@ class _StatusReply:
 
 @dataclass(frozen=True)
 class Part:
-    """`load` on `directions`, each under its stream number in `streams`. `agents` are by host."""
+    """A part of a trial: `load` on `directions`, each with its stream number in `streams`. `agents` is by host."""
 
     agents: Mapping[str, Agent]
     directions: Sequence[Direction]
@@ -90,18 +90,18 @@ class Part:
     clocks: Clocks
     """Clocks of all hosts that send or receive."""
     broadcasts: Mapping[str, int] = field(default_factory=dict)
-    """The stream of broadcast frames that are sent meanwhile; they are not counted."""
+    """Direction → stream of its broadcast frames, which are not counted."""
     chains: Sequence[OfferedChain] = ()
     """Chains of the streams on each link."""
     ends_when_all_came: bool = False
-    """True if nothing after the last frame matters: a port is not waited for once every frame has arrived there."""
+    """True if nothing after the last frame matters: a port is read as soon as every frame has arrived there."""
     trial: int = field(default_factory=lambda: 1 + secrets.randbelow(2**16 - 1))
-    """The number that its probes carry: frames of any other sender are stale, whatever its clock."""
+    """Number in its probes: frames with another number are stale, whatever the clock of their sender."""
 
     async def carry_out(
         self, *, watches: Sequence[DirectionWatch] = (), stop_after_lost: int | None = None, begun: Callable[[], None] | None = None
     ) -> list[FlowAccount]:
-        """The account of each direction. `watches`, one a direction, see what is counted meanwhile; `begun` is as Offer has it.
+        """Carry out the part and return the account of each direction. `watches`, one per direction, get the counts; `begun` as in Offer.
 
         Raises ToolFailed, HostError.
         """
@@ -142,7 +142,7 @@ class Part:
         return {"steps": steps, "rounds": chain.rounds}
 
     async def _start(self) -> None:
-        """All receive before the first one sends; where several hosts send, they begin at one instant."""
+        """Start all receivers before the first sender. If several hosts send, they begin at one instant."""
         receivers = _by_host(w.receives_on for w in self.directions)
         await asyncio.gather(*(self.agents[host].ask("start", Started, ports=ports, half="receive") for host, ports in receivers.items()))
         senders = _by_host(w.sends_on for w in self.directions)
@@ -165,7 +165,7 @@ class Part:
         allowed: int | None,
         begun: Callable[[], None] | None,
     ) -> list[Sent]:
-        """The replies of `waits`; sending is stopped once more frames than `allowed` are certainly lost or were refused by the DUT."""
+        """Return the replies of `waits`. Sending is stopped once more than `allowed` frames are certainly lost or refused by the DUT."""
 
         async def watch() -> None:
             waiting = begun
@@ -193,7 +193,7 @@ class Part:
             await cancelled(*both)
 
     async def _look(self, watches: Sequence[DirectionWatch]) -> None:
-        """Has each watch see what both ends of its direction have counted, if they have begun; each port is asked once, receivers first."""
+        """Give each watch the counts of both ends of its direction, if they have begun. Each port is asked once, receivers first."""
         receiving = await self._statuses(direction.receives_on for direction in self.directions)
         sending = await self._statuses(direction.sends_on for direction in self.directions)
         for direction, watch in zip(self.directions, watches, strict=True):
@@ -204,7 +204,7 @@ class Part:
                 watch.see(sent_so_far(there.status.sending, of, since_s=there.since_s, until_s=there.until_s), arrived)
 
     def _arrived(self, direction: Direction, said: _StatusReply) -> ArrivedSoFar | None:
-        """Return the receiver's had counted; None when it had not looked yet."""
+        """Return the receiver's counts; None if it has none yet."""
         if (receiving := said.status.receiving) is None:
             return None
         of = of_stream(receiving.streams, self.streams[direction.name], direction.receiver)
@@ -233,7 +233,7 @@ class Part:
         return [self._account(direction, sent[direction.sends_on], received, nth) for nth, direction in enumerate(directions)]
 
     async def _all_came(self, wanted: Sequence[tuple[Direction, int]], *, within_s: float) -> None:
-        """Returns as soon as so many different frames of each direction have arrived, or time is over."""
+        """Return as soon as the wanted number of different frames has arrived in each direction, or after `within_s`."""
         over = time.monotonic() + within_s
         for direction, frames in wanted:
             while (came := self._arrived(direction, await self._status(direction.receives_on))) is None or came.unique < frames:
@@ -242,7 +242,7 @@ class Part:
                 await asyncio.sleep(min(COMES_S, left))
 
     def _account(self, direction: Direction, sent: Sent, received: Received, nth: int) -> FlowAccount:
-        """Return the account of the `nth` direction that a port receives; counts of the port as a whole are in the first one's."""
+        """Return the account of the `nth` direction that a port receives. Only the first one has the counts of the port as a whole."""
         stream = self.streams[direction.name]
         of_sender = of_stream(sent.streams, stream, direction.sender)
         of_receiver = of_stream(received.streams, stream, direction.receiver)
@@ -267,7 +267,7 @@ def _by_port(of: Iterable[tuple[Port, Direction]]) -> dict[Port, list[Direction]
 
 
 def _by_host(ports: Iterable[Port]) -> dict[str, list[str]]:
-    """Host → its ports among these, each once."""
+    """Return host → its ports among these, each once."""
     ports_by_host: dict[str, list[str]] = {}
     for port in dict.fromkeys(ports):
         ports_by_host.setdefault(port.host, []).append(str(port))
@@ -281,6 +281,6 @@ def watches_of(
     *,
     every_s: float = 1.0,
 ) -> list[DirectionWatch]:
-    """A watch for each direction, with readings so far apart; `tell` takes the newest rates of each."""
+    """Return a watch for each direction, with readings `every_s` apart. `tell` gets the newest rates of each."""
     once = load.offer.once
     return [DirectionWatch(direction.name, LossWatch(load.offer.drain), every_s, keeps_looks=once, tell=tell) for direction in directions]

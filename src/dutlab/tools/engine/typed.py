@@ -1,4 +1,4 @@
-"""JSON values as records of protocol.py: what does not fit its type is refused, with its place and the kind of fault."""
+"""JSON values as records of protocol.py. A value that does not fit its type is refused, with its place and the kind of fault."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class MisfitError(ValueError):
 
 
 def read(kind: type[T], said: object) -> T:
-    """`said`, as json.loads() made it, as a record of the class `kind`. Raises MisfitError."""
+    """Return `said`, a result of json.loads(), as a record of the class `kind`. Raises MisfitError."""
     return cast("T", _reader(cast("Hashable", kind))(said))
 
 
@@ -64,7 +64,7 @@ def _or_none(some: _Reader) -> _Reader:
     return lambda said: None if said is None else some(said)
 
 
-def _number(said: Any) -> float:  # noqa: ANN401 - what came
+def _number(said: Any) -> float:  # noqa: ANN401 - any JSON value
     return float(said) if type(said) in {int, float} and abs(said) <= sys.float_info.max else _refuse(said, "a number")
 
 
@@ -73,9 +73,9 @@ def _plain(kind: type) -> _Reader:
 
 
 def _list(*of: _Reader) -> _Reader:
-    """One of any length where there is one reader, else one of this length."""
+    """Return a reader of lists: of any length for one reader, else one item for each reader."""
 
-    def items(said: Any) -> tuple[Any, ...]:  # noqa: ANN401 - what came
+    def items(said: Any) -> tuple[Any, ...]:  # noqa: ANN401 - any JSON value
         if not isinstance(said, list) or len(of) not in {1, len(said)}:
             _refuse(said, "a list" if len(of) == 1 else f"a list of {len(of)}")
         return tuple(_part(f"[{i}]", of[i % len(of)], one) for i, one in enumerate(said))
@@ -84,7 +84,7 @@ def _list(*of: _Reader) -> _Reader:
 
 
 def _map(of: _Reader) -> _Reader:
-    def values(said: Any) -> Mapping[str, Any]:  # noqa: ANN401 - what came
+    def values(said: Any) -> Mapping[str, Any]:  # noqa: ANN401 - any JSON value
         return {name: _part(name, of, one) for name, one in said.items()} if isinstance(said, dict) else _refuse(said, "an object")
 
     return values
@@ -94,7 +94,7 @@ def _record(kind: type) -> _Reader:
     readers = {name: _reader(of) for name, of in get_type_hints(kind, include_extras=True).items()}
     needed = [field.name for field in fields(kind) if field.default is MISSING]
 
-    def record(said: Any) -> Any:  # noqa: ANN401 - what came
+    def record(said: Any) -> Any:  # noqa: ANN401 - any JSON value
         if not isinstance(said, dict):
             _refuse(said, "an object")
         for name in needed:

@@ -1,4 +1,4 @@
-"""Counts of both ends of a direction during a trial: readings, usually once a second, and whether it may end early."""
+"""Counts of both ends of a direction during a trial: readings, usually one a second, and losses, which may end it early."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dutlab.tools.engine.outage import Look
 
 SECOND_NS = 1_000_000_000
 _NEARLY = 0.9
-"""A reading comes at least this part of the time between readings after the one before; looks more often than that give none."""
+"""Least distance of two readings, as a share of their interval. Looks in between give no reading."""
 _READINGS_OF_A_RATE = 2
 
 
@@ -25,32 +25,32 @@ class _Point:
 
 
 def _rate(before: _Point, now: _Point) -> float:
-    """Between two readings, a second."""
+    """Return the rate between two readings, per second."""
     return (now.count - before.count) / ((now.at_ns - before.at_ns) / SECOND_NS)
 
 
 @dataclass
 class DirectionWatch:
-    """One direction in one trial; `flow` is what its flow is called."""
+    """One direction in one trial. `flow` is the name of its flow."""
 
     flow: str
     losses: LossWatch
     every_s: float = 1.0
-    """The time between readings."""
+    """Time between readings."""
     sending: bool = False
-    """A frame had been sent at the last look."""
+    """True if a frame had been sent at the last look."""
     keeps_looks: bool = False
     looks: list[Look] = field(default_factory=list)
-    """What the receiver had counted at each look, where they are kept."""
+    """Counts of the receiver at each look, if they are kept."""
     _told: int = 0
     _told_ns: int = 0
     _points: dict[str, list[_Point]] = field(default_factory=dict)
     _latencies: list[tuple[int, int, int]] = field(default_factory=list)
     tell: Callable[[str, Mapping[str, float]], None] | None = None
-    """Takes the flow and its newest rates, once a second."""
+    """Function that gets the flow and its newest rates, once a second."""
 
     def see(self, sent: SentSoFar, arrived: ArrivedSoFar) -> None:
-        """Enters a reading of both ends, each later than the one before."""
+        """Add a reading of both ends, each later than the one before."""
         self.losses.see(sent, arrived)
         self.sending = sent.sent > 0
         if self.keeps_looks:
@@ -65,7 +65,7 @@ class DirectionWatch:
         self._tell_rates()
 
     def _tell_rates(self) -> None:
-        """The newest rate of each count, once those of the receiver have moved on too."""
+        """Report the newest rate of each count, once the receiver has a new one too."""
         received = self._points.get("received_pps", [])
         if self.tell is None or len(received) <= self._told or received[-1].at_ns - self._told_ns < _NEARLY * SECOND_NS:
             return
@@ -76,7 +76,7 @@ class DirectionWatch:
             self.tell(self.flow, rates)
 
     def tell_whole(self, flow: Flow) -> None:
-        """The rates of a load that was too short for a reading, once it is over."""
+        """Report the rates of a finished load that was too short for readings."""
         if self.tell is not None and self._told < _READINGS_OF_A_RATE and flow.sent_seconds > 0:
             counts = {"offered_pps": flow.sent_frames, "received_pps": flow.received_frames, "lost_pps": flow.lost_frames}
             self.tell(self.flow, {name: round(count / flow.sent_seconds, 1) for name, count in counts.items()})
@@ -90,7 +90,7 @@ class DirectionWatch:
         return not before_ns or at_ns - before_ns[-1] >= _NEARLY * self.every_s * SECOND_NS
 
     def lost_so_far(self, receiver_wall_s: Callable[[int], float]) -> LostSoFar | None:
-        """At the last reading of losses; None where there is none yet."""
+        """Return the frames lost at the last reading of losses; None if there is none yet."""
         if not (lost := self._points.get("lost_pps")):
             return None
         refused = self._points["backpressure_pps"][-1].count
@@ -99,9 +99,9 @@ class DirectionWatch:
     def readings(
         self, sender_wall_s: Callable[[int], float], receiver_wall_s: Callable[[int], float], *, latency: bool
     ) -> Iterator[ToolReading]:
-        """Return the readings as in methods.ports.Reading, each at the later of two instants; latencies only if `latency` says so.
+        """Yield the readings, each at the later of two instants; latencies only if `latency`.
 
-        The functions make wall clock of an agent's monotonic time.
+        The functions convert an agent's monotonic time to wall clock.
         """
         for name, points in self._points.items():
             wall_s = sender_wall_s if name in {"offered_pps", "backpressure_pps"} else receiver_wall_s

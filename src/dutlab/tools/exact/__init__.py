@@ -1,1 +1,1 @@
-"""Instructions a frame of a Linux router in a simulated processor."""
+"""Instructions per frame of a Linux router, in a simulated processor."""

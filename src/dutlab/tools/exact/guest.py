@@ -1,10 +1,10 @@
-"""The guest: its programs and modules, its network, and the script of a trial.
+"""Guest: its programs and modules, its network, and the script of a trial.
 
     pktgen → v0 = v1 [namespace dut: the router] v2 = v3 [namespace sink: a rule counts and drops]
     pktgen → g0 = g1 [the same sink]
 
-The second way is the rig: the same generator and the same sink without the router between. All of it is one kernel on one processor, which
-carries a frame to its end before pktgen makes the next one.
+The second path is the rig: the same generator and the same sink without the router in between. All of it is one kernel on one processor,
+which carries a frame to its end before pktgen makes the next one.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ from dutlab.spec.named_mixes import FCS_BYTES
 from dutlab.spec.workloads.exact import ExactSetting
 
 MARK = "dutlab:"
-"""Begins each line of the console that is ours."""
+"""Prefix of our lines on the console."""
 SCRIPT = "opt/dutlab/trial"
-"""The file of QEMU's firmware that is the script of a trial."""
+"""Name of a trial's script among the files of QEMU's firmware."""
 PROGRAMS = (BUSYBOX, IP, NFT, TC, ETHTOOL)
 """Programs of this machine that every guest gets."""
 PAUSE = "pause"
 """Word that the guest prints before it pauses itself."""
 SYMBOLS_BEGIN, SYMBOLS_END = "symbols", "symbols end"
-"""Words that it prints around the functions of its kernel."""
+"""Words that the guest prints before and after the functions of its kernel."""
 _NEEDED = {"veth": "VETH", "pktgen": "NET_PKTGEN", "nf_tables": "NF_TABLES", "qemu_fw_cfg": "FW_CFG_SYSFS"}
 """Module → option of the kernel's configuration."""
 _OTHERS = (
@@ -51,13 +51,13 @@ _OTHERS = (
 _ETHER_BYTES = 14
 _PORT = 5001
 INSTRUCTIONS = ("aes", "avx", "avx2", "avx512f", "bmi2", "erms", "fsrm", "pclmulqdq", "sha_ni", "ssse3", "vaes", "vpclmulqdq")
-"""Flags of /proc/cpuinfo that the record has."""
+"""Flags of /proc/cpuinfo that are recorded."""
 _BOOT_LIMIT_S = 60
 _FIRST_SOURCE_PORT, PROOF_FRAMES, _PROOF_PORT = 10000, 64, 9000
 TRACED, TRACED_RIG = "traced", "traced-rig"
-"""Passes of which each instruction is logged."""
+"""Names of passes with a log of each instruction."""
 _TRACED_FRAMES, _FEWEST_TRACED, _RULES_TRACED = 128, 8, 100
-"""So many frames, and fewer where each meets so many rules."""
+"""Frames of a traced pass, the least number, and the number of rules that halves the frames."""
 _SYMBOLS = f"""say {SYMBOLS_BEGIN}
 grep -i " [tw] " /proc/kallsyms
 say {SYMBOLS_END}"""
@@ -98,7 +98,7 @@ modprobe qemu_fw_cfg || fail "no module qemu_fw_cfg"
 . /sys/firmware/qemu_fw_cfg/by_name/{SCRIPT}/raw
 poweroff -f
 """
-# A counter that nft resets and prints in one: what is ours and what is not, since the last time.
+# Counters that nft prints and resets in one command: our frames and foreign frames since the last time.
 _SINK = """table netdev sink {
   set seen { typeof @th,96,32; flags dynamic; size 65536; }
   counter ours { }
@@ -109,7 +109,7 @@ _SINK = """table netdev sink {
   chain g1 { type filter hook ingress device "g1" priority 0; policy drop; goto plain; }
 }
 """
-# Instructions that decide how the kernel copies, sums and encrypts; and the ciphers that something uses (crypto/proc.c).
+# Instructions that decide how the kernel copies, sums and encrypts; and the ciphers in use (crypto/proc.c).
 _HAS = f"""say has $(sed -n '/^flags/{{s/.*://p;q}}' /proc/cpuinfo | tr ' ' '\\n' | grep -xE '{"|".join(INSTRUCTIONS)}' | sort)
 say ciphers $(awk '$1 == "driver" {{ name = $3 }} $1 == "refcnt" && $3 > 1 {{ print name }}' /proc/crypto 2>/dev/null | sort)"""
 _PLAIN = "flush chain netdev sink v3; add rule netdev sink v3 goto plain"
@@ -160,14 +160,14 @@ say done
 
 @dataclass(frozen=True)
 class Pass:
-    """So many frames of one size, one way."""
+    """Frames of one size on one path."""
 
     name: str
     size: int
-    """With FCS."""
+    """Frame size, FCS included."""
     frames: int
     port: str
-    """`v0` through the router, `g0` the rig."""
+    """Sending port: `v0` through the router, `g0` for the rig."""
 
     @property
     def is_traced(self) -> bool:
@@ -176,7 +176,7 @@ class Pass:
 
 
 def passes_of(setting: ExactSetting) -> list[Pass]:
-    """In their order: of new flows first, which no frame before made known; each size with the rig and through the router."""
+    """Return the passes in order: first frames of flows before any other, then each size over the rig and through the router."""
     sizes = [(int(size), weight) for size, weight in setting.frame_size.parts]
     whole = sum(weight for _, weight in sizes)
     passes = list[Pass]()
@@ -193,10 +193,10 @@ def passes_of(setting: ExactSetting) -> list[Pass]:
     return passes
 
 
-# GRO is for frames of a port that cannot join them itself: veth_skb_is_eligible_for_gro() in drivers/net/veth.c.
+# veth uses GRO for frames of a port that cannot join them itself: veth_skb_is_eligible_for_gro() in drivers/net/veth.c.
 _OFFLOADS = {"none": "", "gro": "ethtool -K v0 tso off && dut ethtool -K v1 gro on rx-udp-gro-forwarding on || fail gro"}
 FEWEST_NEW = 100
-"""With fewer flows, the first frames are too few to be separated from the cost of the start."""
+"""Least number of flows for a pass of first frames: fewer frames cannot be separated from the cost of the start."""
 
 
 def trial_script(setting: ExactSetting, words: GuestWords, passes: Sequence[Pass]) -> bytes:
@@ -241,7 +241,7 @@ def layer3_bytes(p: Pass) -> int:
 
 
 def _rules(count: int) -> list[str]:
-    """So many rules before those of the mode that no frame of a trial meets."""
+    """Return the commands for `count` rules before those of the mode; no frame of a trial matches them."""
     if not count:
         return []
     body = "\\n".join(f"tcp dport {1 + n % 65535} drop" for n in range(count))
@@ -250,7 +250,7 @@ def _rules(count: int) -> list[str]:
 
 
 def _outside(commands: Sequence[str]) -> str:
-    """A guest that refuses one says what it says of its mode."""
+    """Return the script of commands outside the DUT. A refused command is reported like one of the mode."""
     if not commands:
         return ""
     lines = "\n".join(commands)
@@ -259,7 +259,7 @@ def _outside(commands: Sequence[str]) -> str:
 
 
 def _routes(count: int, hop: str) -> str:
-    """A route for each destination, all by one hop."""
+    """Return the script for a route to each destination, all by one hop."""
     if not count:
         return ""
     line = 'printf "route add 10.1.%d.%d ' + hop + '\\n", n / 256, n % 256'
@@ -268,7 +268,7 @@ def _routes(count: int, hop: str) -> str:
 
 
 def guest_image(modules: Path, release: str, *, more: Sequence[Program] = ()) -> bytes:
-    """Everything that the guest has, and `more` programs. Raises LabError where a program or a module is not there, OSError."""
+    """Return the guest's initramfs, with `more` programs. Raises LabError if a program or a module is missing, OSError."""
     entries: Entries = dict.fromkeys(("proc", "sys", "dev", "run", "tmp", "sbin", "lib", "lib/modules"), (FOLDER, b""))
     for program in (*PROGRAMS, *more):
         entries |= program_entries(program)
@@ -284,7 +284,10 @@ def guest_image(modules: Path, release: str, *, more: Sequence[Program] = ()) ->
 
 
 def insist_on_modules(modules: Path, release: str, needed: Mapping[str, str]) -> None:
-    """`needed`: module → option of the kernel's configuration. Where nothing says what the kernel has, the guest will. Raises LabError."""
+    """Check that a kernel has the `needed` modules (module → option of its configuration). Raises LabError.
+
+    If no file lists the kernel's modules, the check is left to the guest.
+    """
     there = {*_modules_by_name(modules), *(_module_name(line) for line in _lines(modules / "modules.builtin"))}
     if there and (absent := [f"{name} (CONFIG_{option})" for name, option in needed.items() if name not in there]):
         raise LabError(f"the kernel {release} lacks {', '.join(absent)}", remedy="take a kernel with these, as linux-image-cloud-amd64")
@@ -299,7 +302,7 @@ def _module_name(path: str) -> str:
 
 
 def _modules(modules: Path, release: str) -> Entries:
-    """The kernel's modules that routers and firewalls use, in the folder where its programs look for them."""
+    """Return the kernel's modules that routers and firewalls use, in the folder where its programs look for them."""
     insist_on_modules(modules, release, _NEEDED)
     by_name = _modules_by_name(modules)
     wanted = [

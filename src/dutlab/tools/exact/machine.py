@@ -1,8 +1,8 @@
-"""The simulated machine: QEMU's software emulation, in which each instruction takes one nanosecond of the guest's clock.
+"""Simulated machine: QEMU's software emulation, in which each instruction takes one nanosecond of the guest's clock.
 
-Everything that could differ between two boots is set: the seed of what is random, the date, and that time passes by instructions alone. So
-the same files give the same figures to the last digit, whatever else the host does meanwhile. A guest is booted once for its files, pauses
-itself by a device, and is saved; each trial goes on from there. QEMU is asked over its standard input (QMP) and ends with its host.
+Everything that could differ between two boots is fixed: the random seed, the date, and the clock, which only instructions advance. So the
+same files give the same figures to the last digit, whatever else the host does. A guest is booted once for its files, pauses itself by a
+device, and is saved; each trial continues from there. QEMU is controlled over its standard input (QMP) and ends with its host.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ _T = TypeVar("_T")
 QEMU = Program("qemu-system-x86_64", "qemu-system-x86")
 MEMORY_MB = 512
 CPU_LIMIT_S = 900
-"""Processor time of the host after which QEMU is ended: a guest that never idles and never ends. It does not count what others take."""
+"""Processor time after which QEMU is ended, for a guest that never idles and never ends. Time of other processes does not count."""
 _WALL_LIMIT_S = 7200.0
 _SCRIPT_BYTES = 1 << 16
-"""A kernel that has the module of firmware files built in knows how long the first script was: all are of one length, where they fit."""
+"""Length of all scripts, if they fit: a kernel with built-in support of firmware files keeps the length of the first script."""
 _KEPT = 4
-"""Saved guests that are kept, the newest."""
+"""Number of saved guests that are kept, the newest ones."""
 _CONSOLE_LINES = 12
 _LEFT_S = 86_400.0
 _ALIKE = 20
-"""Looks, _LOOK_S apart, that find a halted processor unchanged: then it is halted for good."""
+"""Looks, _LOOK_S apart, that must find a halted processor unchanged for it to count as halted for good."""
 _TRIES = 3
 _STATE_S = 300.0
-"""In which some 100 MB are written or read on the busiest machine."""
+"""Time limit for some 100 MB to be written or read, also on a busy machine."""
 _LOOK_S = 2.0
 """Interval of looks at a silent guest."""
 APPEND = (
@@ -61,18 +61,18 @@ APPEND = (
 
 @dataclass(frozen=True)
 class Machine:
-    """Parts of a guest; the same machine gives the same figures."""
+    """Parts of a guest. The same parts give the same figures."""
 
     kernel: Path
     image: bytes
-    """Its initramfs."""
+    """Initramfs of the guest."""
     cpu: str
     qemu: str
-    """Its version, as it says."""
+    """Version of QEMU, as it prints it."""
 
     @property
     def argv(self) -> list[str]:
-        """QEMU without what is of one start."""
+        """Command of QEMU, without the options of a single start."""
         return [
             QEMU.name, "-M", "pc", "-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off", "-cpu", self.cpu, "-smp", "1",
             "-m", f"{MEMORY_MB}M", "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-seed", "1",
@@ -82,7 +82,7 @@ class Machine:
 
     @property
     def digest(self) -> str:
-        """Hash of everything in it."""
+        """Hash of all parts."""
         hasher = hashlib.sha256(json.dumps([self.argv, self.qemu]).encode())
         hasher.update(self.kernel.read_bytes())
         hasher.update(self.image)
@@ -90,28 +90,28 @@ class Machine:
 
 
 class GuestEnded(Exception):
-    """QEMU has ended before it answered."""
+    """QEMU ended before it answered."""
 
 
 class GuestStuck(ToolFailed):
-    """The guest waits for something that does not come, or its state did not get out or in: the next try mostly does."""
+    """The guest waits for something that does not happen, or its state could not be written or read. The next try usually succeeds."""
 
 
 class Monitor:
-    """QMP, as docs/interop/qmp-spec.rst of QEMU has it: an object a line."""
+    """Conversation with QEMU by QMP (docs/interop/qmp-spec.rst of QEMU): one object a line."""
 
     def __init__(self, process: Process) -> None:
         self._process = process
         self._told = deque[dict[str, Any]]()
-        """Events that came before an answer."""
+        """Events that arrived before a reply."""
         self._seen, self._alike = "", 0
-        """Registers at the last look, and how many looks in a row found the same."""
+        """Registers at the last look, and the number of looks in a row with the same registers."""
         self.is_spent = False
-        """QEMU has had all its processor time; known once it has ended."""
+        """True if QEMU used up its processor time; known once it has ended."""
 
     async def ask(self, execute: str, **arguments: Any) -> Any:  # noqa: ANN401 JSON
-        """Raises GuestEnded; ToolFailed for what QEMU does not do."""
-        with contextlib.suppress(HostError):  # its answer, or the end, says more
+        """Execute a command and return its result. Raises GuestEnded; ToolFailed if QEMU refuses it."""
+        with contextlib.suppress(HostError):  # the reply, or the end, says more
             await self._process.write(json.dumps({"execute": execute, "arguments": arguments}).encode() + b"\n")
         while True:
             message = await self._line()
@@ -122,7 +122,7 @@ class Monitor:
             self._told.append(message)
 
     async def event(self, *names: str) -> dict[str, Any]:
-        """The next of these. Raises GuestEnded, also of a guest that makes no progress."""
+        """Return the next event with one of these names. Raises GuestEnded, also if the guest makes no progress."""
         while True:
             while self._told:
                 if (message := self._told.popleft()).get("event") in names:
@@ -135,11 +135,11 @@ class Monitor:
                     raise GuestEnded from None
 
     async def command(self, line: str) -> str:
-        """Return QEMU's output of a command of its monitor for people. Raises GuestEnded, ToolFailed."""
+        """Return the output of a command of QEMU's human monitor. Raises GuestEnded, ToolFailed."""
         return str(await self.ask("human-monitor-command", **{"command-line": line})).strip()
 
     async def _is_dead(self) -> bool:
-        """Return whether it waits for an interrupt that it does not take (EFLAGS: IF is bit 9). Raises GuestStuck if none comes."""
+        """Return whether the guest waits with interrupts disabled (EFLAGS: IF is bit 9). Raises GuestStuck if no interrupt comes."""
         registers = await self.command("info registers")
         flags, is_halted = re.search(r"[ER]FL=([0-9a-f]+)", registers), "HLT=1" in registers
         self._seen, self._alike = registers, self._alike + 1 if registers == self._seen else 0
@@ -148,7 +148,7 @@ class Monitor:
         return is_halted and flags is not None and not int(flags[1], 16) & 1 << 9
 
     async def migrated(self) -> None:
-        """Until the state is out, or in. Raises GuestEnded, GuestStuck."""
+        """Wait until the state is written or read. Raises GuestEnded, GuestStuck."""
         status = ""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_STATE_S):
@@ -168,12 +168,12 @@ class Monitor:
 
 
 async def version_of(host: Host) -> str:
-    """QEMU's. Raises CommandFailed, HostError."""
+    """Return QEMU's version. Raises CommandFailed, HostError."""
     return (await host.run([QEMU.name, "--version"])).text.partition("\n")[0].removeprefix("QEMU emulator version ")
 
 
 async def saved(host: Host, machine: Machine, folder: Path) -> Path:
-    """The state of a guest that waits for its script, which is booted where there is none. Raises ToolFailed, HostError, OSError."""
+    """Return the saved state of a guest that waits for its script; boot one if there is none. Raises ToolFailed, HostError, OSError."""
     state = folder / machine.digest
     if await asyncio.to_thread(_is_there, state):
         return state
@@ -195,7 +195,7 @@ async def saved(host: Host, machine: Machine, folder: Path) -> Path:
 
 def _is_there(state: Path) -> bool:
     state.parent.mkdir(parents=True, exist_ok=True)
-    for left in state.parent.glob(".*-*"):  # of a process that was killed
+    for left in state.parent.glob(".*-*"):  # left by a process that was killed
         if left.stat().st_mtime < time.time() - _LEFT_S:
             shutil.rmtree(left, ignore_errors=True)
     if is_there := state.exists():
@@ -210,7 +210,7 @@ def _keep(part: Path, state: Path) -> None:
 
 
 async def tried(once: Callable[[], Awaitable[_T]]) -> _T:
-    """Return the result of a guest's run: a stuck one is run again, _TRIES times in all. Raises what `once` raises."""
+    """Return the result of a guest's run. A stuck guest is run again, _TRIES times in all. Raises what `once` raises."""
     for _ in range(_TRIES - 1):
         with contextlib.suppress(GuestStuck):
             return await once()
@@ -218,7 +218,7 @@ async def tried(once: Callable[[], Awaitable[_T]]) -> _T:
 
 
 Paused = Callable[[Monitor, str], Awaitable[None]]
-"""Is called while the guest has paused itself, with what it said until then."""
+"""Function that is called while the guest has paused itself, with its console so far."""
 
 
 async def run_script(host: Host, machine: Machine, state: Path, script: bytes, paused: Paused | None = None) -> str:
@@ -244,7 +244,7 @@ async def run_script(host: Host, machine: Machine, state: Path, script: bytes, p
 
 @asynccontextmanager
 async def _started(host: Host, machine: Machine, place: Path, script: bytes, more: Sequence[str]) -> AsyncIterator[Monitor]:
-    """Raises ToolFailed with the console's last lines where the guest ends too soon."""
+    """Start QEMU and yield its monitor. Raises ToolFailed with the console's last lines if the guest ends too soon."""
     (place / "script").write_bytes(script.ljust(_SCRIPT_BYTES, b"\n"))
     serial = ["-serial", f"file:{place}/console", "-fw_cfg", f"name={SCRIPT},file={place}/script", "-kernel", str(machine.kernel)]
     command = [*machine.argv, *serial, *more]
@@ -264,24 +264,24 @@ async def _started(host: Host, machine: Machine, place: Path, script: bytes, mor
 
 
 class GuestEnd(StrEnum):
-    """Why a guest gave no result."""
+    """Reason why a guest gave no result."""
 
     MODE = "mode"
-    """It refuses a command of its mode."""
+    """The guest refuses a command of its mode."""
     PART = "part"
-    """Its kernel lacks something."""
+    """The kernel lacks a part."""
     LATE = "late"
-    """Its own clock, or the processor time that QEMU took, says that it takes too long."""
+    """The guest takes too long, by its own clock or by QEMU's processor time."""
     NO_ICOUNT = "no-icount"
     """QEMU cannot count instructions."""
     NO_START = "no-start"
     """QEMU does not start."""
     NO_BOOT = "no-boot"
-    """Its kernel does not come to its first program."""
+    """The kernel does not reach its first program."""
     SOON = "soon"
-    """It ended before it was done."""
+    """The guest ended before it was done."""
     VOID = "void"
-    """Frames were lost, came twice, or others came."""
+    """Frames were lost or arrived twice, or foreign frames arrived."""
 
 
 _REMEDIES = {
@@ -297,7 +297,7 @@ _REMEDIES = {
 
 
 class GuestFailed(ToolFailed):
-    """A guest without a result. `said` is what it or QEMU said of it."""
+    """A guest without a result. `said` is the message of the guest or of QEMU."""
 
     def __init__(self, kind: GuestEnd, said: str, *, host: str, raw: Mapping[str, bytes] | None = None) -> None:
         super().__init__(f"{_WORDS[kind]}: {said}", tool=QEMU.name, host=host, remedy=_REMEDIES[kind], raw=raw)
@@ -317,9 +317,9 @@ _WORDS = {
 
 
 def ended(host: Host, console: str, qemu: str = "", *, is_spent: bool = False, is_booted: bool = False) -> GuestFailed:
-    """Why a guest ended before it was done, as its console or QEMU says.
+    """Return the error for a guest that ended before it was done, from its console or QEMU's output.
 
-    `is_spent`: QEMU has had all its processor time; `is_booted`: it began with a guest that had booted.
+    `is_spent`: QEMU used up its processor time; `is_booted`: it began with a guest that had booted.
     """
     ours = [line.removeprefix(f"{MARK} ") for line in console.splitlines() if line.startswith(MARK)]
     tail = " / ".join(line.strip() for line in console.splitlines()[-_CONSOLE_LINES:] if line.strip())

@@ -1,7 +1,7 @@
-"""The workload `exact`: a guest for each trial, and what its passes cost.
+"""Workload `exact`: a guest for each trial, and the cost of its passes.
 
-pktgen says how long a pass took by the guest's clock, which goes on by one nanosecond an instruction. The router's own share is what a pass
-through it takes beyond the same frames with the rig: same generator, same sink, no router between.
+pktgen reports how long a pass took by the guest's clock, which advances by one nanosecond per instruction. The router's own share is the
+difference between a pass through it and the same frames over the rig: same generator, same sink, no router in between.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class PassResult:
 
 
 def parse_console(text: str) -> tuple[list[PassResult], int, int]:
-    """Every pass in its order, how many frames of the proof are different ones, and how many flows the router tracks. Raises ValueError."""
+    """Return all passes in order, the number of different frames in the proof, and the number of tracked flows. Raises ValueError."""
     passes, counted = _PASS.findall(text), _COUNTED.findall(text)
     distinct, tracked = _DISTINCT.search(text), _TRACKED.search(text)
     if not passes or len(passes) != len(counted) or distinct is None or tracked is None:
@@ -78,7 +78,7 @@ def parse_console(text: str) -> tuple[list[PassResult], int, int]:
 
 
 def void_because(planned: Sequence[Pass], found: Sequence[PassResult], distinct: int) -> str:
-    """Why the frames of a trial do not count; empty where each came once and nothing else did."""
+    """Return why the frames of a trial do not count; empty if each arrived once and no other frame did."""
     proof, *rest = found
     lost, twice = proof.sent - distinct, proof.came - distinct
     if proof.sent != PROOF_FRAMES or lost or twice or proof.foreign:
@@ -94,7 +94,7 @@ def void_because(planned: Sequence[Pass], found: Sequence[PassResult], distinct:
 
 
 def figures_of(planned: Sequence[Pass], found: Sequence[PassResult]) -> tuple[dict[str, float], list[Row]]:
-    """Instructions a frame, of a mix by the shares of its sizes; and a row a pass."""
+    """Return instructions per frame (for a mix, by the shares of its sizes), and a row per pass."""
     by_name = dict[str, list[tuple[Pass, PassResult]]]()
     for p, of in zip(planned, found[1:], strict=True):
         by_name.setdefault(p.name, []).append((p, of))
@@ -117,7 +117,7 @@ def figures_of(planned: Sequence[Pass], found: Sequence[PassResult]) -> tuple[di
 
 
 def profiles_of(planned: Sequence[Pass], found: Sequence[PassProfile]) -> dict[str, PassProfile]:
-    """With the router and without it; sizes of a mix have their share."""
+    """Return the profiles with and without the router; sizes of a mix count by their shares."""
     frames = {p.size: p.frames for p in planned if p.name == "router"}
     traced = list(zip([p for p in planned if p.is_traced], found, strict=True))
     return {
@@ -127,7 +127,7 @@ def profiles_of(planned: Sequence[Pass], found: Sequence[PassProfile]) -> dict[s
 
 
 def function_costs(profiles: Mapping[str, PassProfile], figures: Mapping[str, float]) -> list[FunctionCost]:
-    """The largest first, and what is left of the figures: together they are these."""
+    """Return the cost of each function, the largest first, and the rest, so that all add up to the figures."""
     whole, rig, none = profiles[WITH].functions, profiles[WITHOUT].functions, Count(0.0)
     costs = list[FunctionCost]()
     for name in whole.keys() | rig.keys():
@@ -140,13 +140,13 @@ def function_costs(profiles: Mapping[str, PassProfile], figures: Mapping[str, fl
 
 
 def folded(profile: PassProfile) -> bytes:
-    """Stacks with thousandths of an instruction a frame, a line each."""
+    """Return a line per stack, with thousandths of an instruction per frame."""
     lines = [f"{';'.join(stack)} {round(count * 1000)}" for stack, count in sorted(profile.stacks.items())]
     return "\n".join([f"# thousandths of an instruction a frame, the mean of {profile.frames} frames", *lines, ""]).encode()
 
 
 async def check(site: GeneratorSite, cells: Sequence[Cell]) -> str:
-    """QEMU's version. Raises ToolMissing where a program is not there, LabError for a kernel without what is needed, HostError."""
+    """Return QEMU's version. Raises ToolMissing if a program is missing, LabError if the kernel lacks a part, HostError."""
     host = _host(site)
     words = [_words(site, mode) for mode in dict.fromkeys(cell.mode for cell in cells)]
     insist(await missing_on(host, [QEMU, *PROGRAMS, *(program for of in words for program in of.programs)]))
@@ -158,13 +158,13 @@ async def check(site: GeneratorSite, cells: Sequence[Cell]) -> str:
 
 
 async def _traced(host: Host, machine: Machine, state: Path, script: bytes) -> tuple[str, Tracer]:
-    """Return the guest's console, and the log of its functions, a new one for each run of a guest."""
+    """Return the guest's console and the log of its functions. Each run of a guest has a new log."""
     async with tracer(state.parent) as log:
         return without_symbols(await run_script(host, machine, state, script, log.paused)), log
 
 
 async def measure(site: GeneratorSite, cell: Cell) -> Measured:
-    """One trial. Raises ToolFailed, LabError, HostError."""
+    """Run one trial. Raises ToolFailed, LabError, HostError."""
     setting, host = cell.setting_as(ExactSetting), _host(site)
     words = _words(site, cell.mode, cell.setting_as(ExactSetting).tunnels)
     planned = passes_of(setting)
@@ -228,7 +228,7 @@ _IMAGES: dict[tuple[Path, str, tuple[Program, ...]], bytes] = {}
 
 
 def _image(modules: Path, release: str, words: GuestWords) -> bytes:
-    """Made once a process: it is the same until something is installed. Raises LabError."""
+    """Return the guest's image, made once per process: it changes only when something is installed. Raises LabError."""
     insist_on_modules(modules, release, words.modules)
     key = (modules, release, words.programs)
     if (image := _IMAGES.get(key)) is None:
@@ -237,7 +237,7 @@ def _image(modules: Path, release: str, words: GuestWords) -> bytes:
 
 
 def _facts(machine: Machine, setting: ExactSetting) -> dict[str, str]:
-    """All that makes a figure differ."""
+    """Return all facts on which a figure depends."""
     release = release_of(machine.kernel)
     config = machine.kernel.with_name(f"config-{release}")
     return {
@@ -254,7 +254,7 @@ def _facts(machine: Machine, setting: ExactSetting) -> dict[str, str]:
 
 
 def _had(console: str) -> dict[str, str]:
-    """Instructions of the processor that the record has, and the ciphers that the mode uses."""
+    """Return the recorded instructions of the processor, and the ciphers that the mode uses."""
     names = {"has": "processor_instructions", "ciphers": "ciphers"}
     return {names[what]: listed for what, listed in _HAS.findall(console)}
 
@@ -264,7 +264,7 @@ def _sha256(data: bytes) -> str:
 
 
 def again(kept: KeptTrial) -> Recomputed:
-    """Worked out from the guest's console. Raises CannotRecompute."""
+    """Recompute the figures from the guest's console. Raises CannotRecompute."""
     planned = passes_of(kept.cell.setting_as(ExactSetting))
     try:
         results, distinct, _ = parse_console(kept.raw["console.txt"].decode())

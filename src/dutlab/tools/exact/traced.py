@@ -1,8 +1,8 @@
 """Profile of a frame's instructions: QEMU logs the address of each instruction of some frames, which become stacks of functions.
 
-The guest pauses itself before such a pass and behind it. Meanwhile QEMU makes blocks of one instruction each and logs every block that it
-executes (qemu(1), `-d exec`). The guest sees nothing of that, since its clock counts instructions. Names come from the guest's
-/proc/kallsyms. A function that is entered at its first instruction was called; any other way into one is a way back to it.
+The guest pauses itself before and after such a pass. In between, QEMU makes blocks of one instruction each and logs every block that it
+executes (qemu(1), `-d exec`). This does not affect the guest, since its clock counts instructions. Names come from the guest's
+/proc/kallsyms. A function that is entered at its first instruction was called; any other entry is a return to it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from dutlab.tools.exact.machine import Monitor
 OF_USERS, UNKNOWN = "[user]", "[unknown]"
 _KERNEL = 1 << 63
 _FARTHEST = 1 << 20
-"""From a function's begin, within it."""
+"""Largest distance of an address from the begin of its function."""
 # "Trace 0: 0x7f… [cs_base/pc/flags/cflags] " (accel/tcg/cpu-exec.c, log_cpu_exec)
 _ADDRESS = re.compile(rb"^Trace \d+: \S+ \[[0-9a-f]+/([0-9a-f]+)/.*$", re.MULTILINE)
 _VARIANT = re.compile(r"\.(?:isra|constprop|part|cold|llvm|lto_priv)\b.*")
@@ -58,7 +58,7 @@ class Symbols:
         self._functions = [best[of][2:] for of in self._begins]
 
     def at(self, address: int) -> tuple[str, bool]:
-        """The function, and whether it is entered here; its cold part is jumped to."""
+        """Return the function at an address, and whether it is entered there. Its cold part is reached by a jump."""
         if address < _KERNEL:
             return OF_USERS, False
         place = bisect_right(self._begins, address) - 1
@@ -69,7 +69,7 @@ class Symbols:
 
 
 class _Place:
-    """A function where it was called from."""
+    """A function, with its callers and its callees."""
 
     __slots__ = ("above", "below", "function")
 
@@ -82,7 +82,7 @@ class _Place:
         return place
 
     def goes_back_to(self, function: str) -> _Place:
-        """To the nearest above; what was called before the log began has no place above it."""
+        """Return the nearest caller that is `function`. If it was called before the log began, it gets a place below the root."""
         place = self
         while place.above is not None:
             if place.function == function:
@@ -92,13 +92,13 @@ class _Place:
 
     @property
     def stack(self) -> tuple[str, ...]:
-        """From the outermost inwards."""
+        """Functions from the outermost inwards."""
         return () if self.above is None else (*self.above.stack, self.function)
 
 
 @dataclass(frozen=True)
 class Count:
-    """Instructions a frame: the mean of some frames, and its standard error."""
+    """Instructions per frame: the mean of some frames, and its standard error."""
 
     mean: float
     error: float = 0.0
@@ -109,14 +109,14 @@ class PassProfile:
     """Profile of a pass's frames."""
 
     frames: int
-    """Number of counted frames: whole ones, without an interrupt in them."""
+    """Number of counted frames: complete ones, without an interrupt."""
     stacks: Mapping[tuple[str, ...], float]
-    """Functions from the outermost inwards → instructions a frame."""
+    """Functions from the outermost inwards → instructions per frame."""
     functions: Mapping[str, Count]
 
 
 class FrameLog:
-    """Reads the log of a pass. A frame is from one call of the generator into its port to the next."""
+    """Reader of the log of a pass. A frame lasts from one call of the generator into its port to the next."""
 
     def __init__(self, symbols: Symbols) -> None:
         self._symbols = symbols
@@ -131,7 +131,7 @@ class FrameLog:
         self._sums, self._squares = defaultdict[str, int](int), defaultdict[str, int](int)
 
     def take(self, chunk: bytes) -> None:
-        """Text of the log, in any pieces."""
+        """Read text of the log, in any pieces."""
         text, _, self._left = (self._left + chunk).rpartition(b"\n")
         known, here, run = self._known, self._here, self._run
         for address in _ADDRESS.findall(text):
@@ -148,7 +148,7 @@ class FrameLog:
         self._here, self._run = here, run
 
     def profile(self) -> PassProfile:
-        """Return the profile of all whole frames. Raises ValueError where there are too few."""
+        """Return the profile of all complete frames. Raises ValueError if there are too few."""
         n = self._frames
         if n < _FEWEST:
             raise ValueError(f"{n} whole frames are in the log")
@@ -177,7 +177,7 @@ class FrameLog:
 
 
 class Tracer:
-    """Logs a pass from one pause of the guest to the next."""
+    """Logger of passes, each from one pause of the guest to the next."""
 
     def __init__(self, folder: Path) -> None:
         self._pipe = folder / "log"
@@ -185,11 +185,11 @@ class Tracer:
         self._reading: asyncio.Task[PassProfile] | None = None
         self.profiles: list[PassProfile] = []
         self.why = ""
-        """Why there is no profile."""
+        """Reason why there is no profile."""
         os.mkfifo(self._pipe)
 
     async def paused(self, monitor: Monitor, console: str) -> None:
-        """Begins, or ends. A trial without a profile has its figures all the same. Raises GuestEnded."""
+        """Begin or end the log of a pass. A trial without a profile still has its figures. Raises GuestEnded."""
         try:
             if self.why:
                 return
@@ -212,23 +212,23 @@ class Tracer:
 
     async def _end(self, monitor: Monitor, reading: asyncio.Task[PassProfile]) -> None:
         await monitor.command("log none")
-        await monitor.command("logfile /dev/null")  # a QEMU that traces to its log keeps the file open without
+        await monitor.command("logfile /dev/null")  # without this, a QEMU that traces to its log keeps the file open
         await _one_by_one(monitor, "off")
         async with asyncio.timeout(_CLOSES_S):
             self.profiles.append(await asyncio.shield(reading))
         self._reading = None
 
     async def end(self) -> None:
-        """Whatever has happened."""
+        """End the log, whatever has happened."""
         if self._reading is not None:
-            with contextlib.suppress(OSError):  # a reader that waits for QEMU gets an end instead
+            with contextlib.suppress(OSError):  # a reader that waits for QEMU gets the end of the file instead
                 os.close(os.open(self._pipe, os.O_WRONLY | os.O_NONBLOCK))
             await asyncio.gather(self._reading, return_exceptions=True)
 
 
 @asynccontextmanager
 async def tracer(folder: Path) -> AsyncIterator[Tracer]:
-    """One for a guest; QEMU must have ended when this ends."""
+    """Yield a tracer for one guest. QEMU must have ended when this ends."""
     with TemporaryDirectory(prefix=".log-", dir=folder) as place:
         new_tracer = Tracer(Path(place))
         try:
@@ -238,7 +238,7 @@ async def tracer(folder: Path) -> AsyncIterator[Tracer]:
 
 
 async def _one_by_one(monitor: Monitor, switch: str) -> None:
-    """Switch by the name of QEMU 8.1 and later, else by the one before. Raises ValueError."""
+    """Switch blocks of one instruction on or off, by the command of QEMU 8.1 and later or the older one. Raises ValueError."""
     complaint = await monitor.command(f"one-insn-per-tb {switch}")
     if complaint and (complaint := await monitor.command(f"singlestep {switch}")):
         raise ValueError(f"QEMU cannot execute instructions one by one: {complaint}")
@@ -257,7 +257,7 @@ def symbols_in(console: str) -> str:
 
 
 def without_symbols(console: str) -> str:
-    """The console without them."""
+    """Return the console without the functions that the guest printed."""
     before, begin, rest = console.partition(_BEGIN)
     _, end, after = rest.partition(_END)
     return f"{before}{begin}{end}{after}" if end else console

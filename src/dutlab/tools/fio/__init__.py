@@ -1,1 +1,1 @@
-"""fio, as a program that is driven: its job file, the look at the drives that it may touch, and what it prints."""
+"""Tool `fio`: its job file, the check of the drives that it may write to, and the reader of its output."""

@@ -1,4 +1,4 @@
-"""A trial's figures worked out again from fio's own reports, for those who do not take a record's word: a function a workload."""
+"""Recompute a trial's figures from the kept reports of fio, to check the record: one function per workload."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dutlab.tools.raw_figures import CannotRecompute, KeptTrial, Recomputed
 
 
 def fio_again(kept: KeptTrial) -> Recomputed:
-    """Those of one job, of all drives of the cell together. Raises CannotRecompute."""
+    """Return the figures of one job, of all drives of the cell together. Raises CannotRecompute."""
     with _readable():
         reports = [data for name, data in kept.raw.items() if name.startswith("fio-") and name.endswith(".json")]
         if not reports:
@@ -27,19 +27,19 @@ def fio_again(kept: KeptTrial) -> Recomputed:
 
 
 def limit_again(kept: KeptTrial) -> Recomputed:
-    """Those of a sweep of depths. Raises CannotRecompute."""
+    """Return the figures of a sweep of depths. Raises CannotRecompute."""
     with _readable():
         return {kept.cell.link_label: limit.again(kept.raw)}
 
 
 def failure_again(kept: KeptTrial) -> Recomputed:
-    """Those of the film of a failure. Raises CannotRecompute."""
+    """Return the figures of each phase of an array failure. Raises CannotRecompute."""
     with _readable():
         return {kept.cell.link_label: failure.again(kept.raw, kept.facts)}
 
 
 def pts_again(kept: KeptTrial) -> Recomputed:
-    """Those of rounds. Raises CannotRecompute, also where the rounds give another verdict than the record."""
+    """Return the figures of rounds. Raises CannotRecompute, also if the rounds give another verdict than the record."""
     with _readable():
         setting = kept.cell.setting_as(PtsSetting)
         rounds, state = pts.again(setting, kept.raw), kept.facts.get("state", "")

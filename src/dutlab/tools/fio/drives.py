@@ -1,8 +1,8 @@
-"""Drives of the testbed on their host, and every reason not to write to one.
+"""Find the drives of the testbed on their host, and every reason not to write to one.
 
-A drive is found by a name that stays. It may be written to if nothing is mounted from it, nothing holds it, and wipefs(8) finds no
-signature on it or on a part of it: a partition table, a file system, swap, LUKS, a member of md, LVM, ZFS or btrfs. To use such a drive
-all the same, a person wipes it: dutlab never does.
+A drive is found by a stable name: a link under /dev/disk or its serial number. dutlab may write to a drive if nothing is mounted from it,
+no device is made of it, and wipefs(8) finds no signature on it or its parts: a partition table, a file system, swap, LUKS, a member of md,
+LVM, ZFS or btrfs. dutlab never wipes a drive: the user erases one by hand.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from dutlab.systems.modes import ModeArray
 LSBLK, WIPEFS = Program("lsblk", "util-linux"), Program("wipefs", "util-linux")
 _COLUMNS = "PATH,KNAME,TYPE,SIZE,SERIAL,MODEL,REV,ROTA,LOG-SEC,PHY-SEC,SCHED,RQ-SIZE,MOUNTPOINTS,RO,TRAN"
 ARRAY = "array"
-"""Name of an array's figures, after the host."""
+"""Name of a host's array, in place of a drive's name: `HOST:array`."""
 _DISKS = frozenset({"disk", "loop"})
-"""Types of lsblk(8) that are whole drives; the others are parts, or made of several."""
+"""Types of whole drives in lsblk(8); other types are parts of a drive, or made of several drives."""
 _ASKS = """
 echo "path $(readlink -f -- "$1" 2>/dev/null)"
 """
-# One line a signature: the device, what it is, and where. A holder is a device that is made of this one (/sys/block/*/holders).
+# Prints one line per signature: device, kind, offset. A holder is a device that is made of this one (/sys/block/*/holders).
 _SIGNATURES = """
 for part in $(lsblk -lnpo PATH -- "$1"); do
   wipefs -n -p -- "$part" 2>/dev/null | while IFS=, read -r at _ _ kind; do
@@ -47,7 +47,7 @@ exit 0
 
 @dataclass(frozen=True)
 class FoundDrive:
-    """A drive as its host has it now. `path` is good until the next boot at most, so it is looked up before every trial."""
+    """A drive as its host sees it now. `path` may change at the next boot, so every trial looks it up again."""
 
     name: str
     path: str
@@ -55,15 +55,15 @@ class FoundDrive:
     facts: Mapping[str, str] = field(default_factory=dict)
     is_file: bool = False
     stays: bool = False
-    """A file that was laid out by a mode, which takes it away."""
+    """True if a mode made this file; the mode also removes it."""
     in_use: tuple[str, ...] = ()
     """Every reason not to write to it, in words."""
 
 
 async def find(host: Host, drives: Mapping[str, DriveSpec], *, written: Collection[str] = ()) -> dict[str, FoundDrive]:
-    """Each of the drives by its name; of those that will be `written`, also what uses them, which is read off the drive itself.
+    """Return each drive by its name. For drives in `written`, also find what uses them; this reads the drives themselves.
 
-    Raises TestbedError with all that are not there, or are no drive; HostError.
+    Raises TestbedError that lists every name that is missing or not a drive; HostError.
     """
     output = (await host.run(["lsblk", "-J", "-b", "-o", _COLUMNS])).text
     devices = list(_flat(json.loads(output).get("blockdevices", [])))
@@ -87,7 +87,7 @@ async def find(host: Host, drives: Mapping[str, DriveSpec], *, written: Collecti
 
 
 async def find_array(host: Host, made: ModeArray) -> dict[str, FoundDrive]:
-    """The array that a mode made of the host's drives, in their place. Raises TestbedError, HostError."""
+    """Return the array that a mode made of the host's drives; it replaces them. Raises TestbedError, HostError."""
     array = await array_of(host, made)
     if array.is_file:
         kind = (await host.run(["findmnt", "-n", "-o", "FSTYPE", "--target", array.path])).text.strip()
@@ -101,9 +101,9 @@ async def find_array(host: Host, made: ModeArray) -> dict[str, FoundDrive]:
 
 
 async def find_own_array(host: Host, path: str, mode: str, drives: Mapping[str, DriveSpec], *, look: bool) -> dict[str, FoundDrive]:
-    """The device that a mode of the user's own made, in place of the host's drives.
+    """Return the device that a user's own mode made of the host's drives; it replaces them.
 
-    Where the kernel lists its drives, they must be these. Raises TestbedError, HostError.
+    If the kernel lists the drives of that device, the testbed must name all of them. Raises TestbedError, HostError.
     """
     kernel_name = (await host.run(["lsblk", "-dno", "KNAME", "--", path], check=False)).text.strip()
     devices = list(_flat(json.loads((await host.run(["lsblk", "-J", "-b", "-o", _COLUMNS])).text).get("blockdevices", [])))
@@ -121,14 +121,14 @@ async def find_own_array(host: Host, path: str, mode: str, drives: Mapping[str, 
 
 
 def insist_unused(found: Mapping[str, FoundDrive]) -> None:
-    """Raises TestbedError with every reason not to write to any of these drives."""
+    """Check that none of these drives is in use. Raises TestbedError with every reason not to write to one."""
     if used := [f"{drive.name} ({drive.path}): {why}" for drive in found.values() for why in drive.in_use]:
         remedy = "nothing was written; end its use, and erase by hand what is not needed (wipefs -a), or name another drive"
         raise TestbedError("\n".join(used), remedy=remedy)
 
 
 def insist_within(cells: Iterable[Cell], found: Mapping[str, FoundDrive]) -> None:
-    """Raises TestbedError where the jobs of a thread each would begin beyond the end of a drive."""
+    """Check that every job (`numjobs`, `offset_increment`) begins within its drive. Raises TestbedError."""
     faults = {}
     for cell in cells:
         for drive in found.values():
@@ -144,13 +144,13 @@ def insist_within(cells: Iterable[Cell], found: Mapping[str, FoundDrive]) -> Non
 
 
 def _bytes_of(step: str, size: int) -> int:
-    """A share of the drive too, as in `25%`."""
+    """Return a step in bytes; it may be a share of the drive, as in `25%`. Return 0 if it cannot be read."""
     if step.endswith("%") and step[:-1].isdecimal():
         return size * int(step[:-1]) // 100
     try:
         return parse_size(step)
     except ValueError:
-        return 0  # fio says what is wrong with it
+        return 0  # fio reports what is wrong with it
 
 
 async def _drive(host: Host, name: str, spec: DriveSpec, devices: Sequence[Mapping[str, Any]], *, look: bool) -> FoundDrive:
@@ -209,7 +209,7 @@ folder=$(dirname -- "$1")
 
 
 async def _file(host: Host, name: str, spec: DriveSpec) -> FoundDrive:
-    """A file in place of a drive: it must not be there yet, so that nothing is overwritten and nothing is cached."""
+    """Return a file in place of a drive. It must not exist yet, so that nothing is overwritten and nothing is cached."""
     path = str(spec.file)
     words = (await host.run(["sh", "-c", _LOOK_AT_FILE, "dutlab", path], check=False)).text.split()
     where = f"{host.name}: {name}: {path}"

@@ -1,7 +1,7 @@
-"""Workload `array-failure`: one job of fio on an array while its last drive fails, comes back and is rebuilt; what each phase gave.
+"""Workload `array-failure`: one fio job on an array while its last drive fails, is added again and is rebuilt; figures of each phase.
 
-Phases are cut by the host's own clock. A second belongs to a phase if all of it lies within: what a command itself took belongs to none.
-Whatever happens, the drive is given back, and the array is whole before the trial is over.
+Phases begin and end by the host's own clock. A second belongs to a phase if it is wholly inside it; the time that a command takes belongs
+to no phase. Whatever happens, the drive is added again, and the array is complete before the trial ends.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ from dutlab.tools.fio.program import doubts_of, drives_of, facts_of, run_during
 from dutlab.tools.generator_tool import GeneratorSite
 
 _HOST, _SPANS = "array-host.txt", "array-phases.json"
-"""Files with the host's output, and with the begin and end of each phase by its clock; `again` reads both."""
+"""Raw files: the host's readings, and start and end of each phase by the host's clock. `again` reads both."""
 BEGINS_S = 120.0
-"""Until the first I/O is done."""
+"""Time limit of the first I/O, in seconds."""
 Spans = Mapping[str, tuple[float, float]]
 
 
 @dataclass
 class _Film:
-    """Events of the array under load; times are of the host's clock."""
+    """The failure of an array under load, phase by phase. Times are of the host's clock."""
 
     setting: ArrayFailureSetting
     failing: Failing
     watch: Meanwhile
     spans: dict[str, tuple[float, float]] = field(default_factory=dict)
-    """Phase → from when to when."""
+    """Phase → its start and end."""
 
     async def play(self) -> None:
-        """All phases. Raises MeasurementError, HostError."""
+        """Run all phases. Raises MeasurementError, HostError."""
         first = await self._seen(lambda _: True, BEGINS_S, "nothing can be read of it")
         began = await self._seen(lambda now: now.ios > first.ios, BEGINS_S, f"no I/O was done in {BEGINS_S:g} s")
         healthy_s = began.at_s + self.setting.ramp_s
@@ -69,7 +69,7 @@ class _Film:
 
 
 async def measure(site: GeneratorSite, cell: Cell) -> Measured:
-    """The film of one load. Raises MeasurementError, HostError."""
+    """Measure one load through all phases. Raises MeasurementError, HostError."""
     setting = cell.setting_as(ArrayFailureSetting)
     drives_by_host = await drives_of(site, cell)
     if len(drives_by_host) != 1:
@@ -85,7 +85,7 @@ async def measure(site: GeneratorSite, cell: Cell) -> Measured:
         try:
             fio_result = await run_during(site, drives_by_host, setting.load, film.play)
         finally:
-            with contextlib.suppress(HostError):  # what the trial came to is said before; the mode's look after it says the rest
+            with contextlib.suppress(HostError):  # the trial's own error is raised; the check of the mode reports this one
                 await to_its_end(failing.heal())
     raw = {**fio_result.raw, _HOST: watch.raw, _SPANS: json.dumps(film.spans).encode()}
     facts = facts_of(drives_by_host, fio_result)
@@ -103,7 +103,7 @@ async def measure(site: GeneratorSite, cell: Cell) -> Measured:
 
 
 def again(raw: Mapping[str, bytes], facts: Mapping[str, str]) -> dict[str, float]:
-    """The figures, from a trial's raw files and what its array is. Raises ValueError where a file is missing or not what it was."""
+    """Recompute the figures from a trial's raw files and facts. Raises ValueError if a file is missing or contradicts another."""
     if missing := [name for name in (_HOST, _SPANS) if name not in raw]:
         raise ValueError(f"{' and '.join(missing)} is not kept")
     document, readings = json.loads(raw[_SPANS]), read_lines(raw[_HOST])
@@ -117,7 +117,7 @@ def again(raw: Mapping[str, bytes], facts: Mapping[str, str]) -> dict[str, float
 
 
 def member_bytes(facts: Mapping[str, str]) -> int:
-    """Return how much of a drive of the array, or of the set that loses one, is rebuilt; 0 where that is not known."""
+    """Return the bytes of a drive that a rebuild writes, in the array or in its set that loses a drive; 0 if unknown."""
     sizes = {key.partition("array_")[2]: value for key, value in facts.items() if key.endswith("_component_size")}
     return 1024 * int(sizes.get("dutlab-2_component_size") or sizes.get("dutlab_component_size") or 0)
 
@@ -129,18 +129,18 @@ def _film_of(raw: Mapping[str, bytes], readings: Sequence[HostReading], spans: S
 
 @dataclass(frozen=True)
 class Second:
-    """One second of the film that begins at `at_s`."""
+    """One second of the trial, which begins at `at_s`."""
 
     at_s: int
     phase: str
-    """Empty between two."""
+    """Phase; empty between two phases."""
     ios: float
     bins: Mapping[int, int]
     cores: float | None
     rebuild_bytes_per_s: float | None
 
     def told(self, zero_s: float) -> Row:
-        """Return it as a row of a table, in seconds since the first phase began."""
+        """Return the second as a table row; `at_s` counts from the start of the first phase."""
         return {
             "at_s": round(self.at_s - zero_s, 3),
             "phase": self.phase,
@@ -152,7 +152,10 @@ class Second:
 
 
 def timeline(rows: Sequence[tuple[float, float, Counter[int]]], readings: Sequence[HostReading], spans: Spans) -> list[Second]:
-    """Each second from the first phase to the last. I/Os of a row are spread evenly over its time; its latencies are of its middle."""
+    """Return each second from the first phase to the last.
+
+    The I/Os of a row are spread evenly over its time; its latencies count in the second at its middle.
+    """
     ios: dict[int, float] = defaultdict(float)
     bins: dict[int, Counter[int]] = defaultdict(Counter)
     for begin_s, end_s, counts in rows:
@@ -177,7 +180,7 @@ def timeline(rows: Sequence[tuple[float, float, Counter[int]]], readings: Sequen
 
 
 def figures_of(rows: Sequence[Second], spans: Spans, readings: Sequence[HostReading], member: int) -> dict[str, float]:
-    """Those of each phase and of the rebuild of so many bytes; a phase without a whole second has none."""
+    """Return the figures of each phase, and of the rebuild of `member` bytes. A phase without a whole second has none."""
     figures: dict[str, float] = {}
     for phase, span in spans.items():
         of = [row for row in rows if row.phase == phase]

@@ -1,7 +1,7 @@
-"""fio's latency histogram: bins of several jobs, drives and hosts added, and percentiles of the sum.
+"""Latency histograms of fio: sums over jobs, drives and hosts, and percentiles of the sum.
 
-fio's bin for a value below 128 ns is the value; above, each power of two has 64 bins, and json+ names a bin by its midpoint in ns
-(plat_idx_to_val in fio's stat.c, FIO_IO_U_PLAT_BITS = 6), so a percentile is right within 1/128. Percentiles are never averaged.
+Each value below 128 ns has its own bin. Above, each power of two has 64 bins, and json+ names a bin by its midpoint in ns (plat_idx_to_val
+in fio's stat.c, FIO_IO_U_PLAT_BITS = 6). So a percentile is right within 1/128. Percentiles are never averaged.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 SHARES = {"p50": 0.50, "p99": 0.99, "p999": 0.999, "p9999": 0.9999}
-"""Name of a percentile → share of all I/Os that took no longer."""
+"""Percentile → share of all I/Os that took no longer."""
 _BITS = 6
 _BINS = 1 << _BITS
 """Bins for each power of two."""
 LEAST_BEYOND = 10
-"""I/Os that must lie beyond a percentile for it to be reported."""
+"""Least number of I/Os above a percentile for it to be reported."""
 
 
 def value_of_bin(index: int) -> int:
-    """The midpoint in ns of a bin by its number (plat_idx_to_val)."""
+    """Return the midpoint in ns of the bin with this number (plat_idx_to_val)."""
     if index < 2 * _BINS:
         return index
     octave = index // _BINS - 1
@@ -27,7 +27,7 @@ def value_of_bin(index: int) -> int:
 
 
 def merged(histograms: Iterable[Mapping[int, int]]) -> Counter[int]:
-    """Midpoint in ns → count, of all."""
+    """Return the sum of histograms: midpoint in ns → count."""
     total: Counter[int] = Counter()
     for bins in histograms:
         total.update(bins)
@@ -35,7 +35,7 @@ def merged(histograms: Iterable[Mapping[int, int]]) -> Counter[int]:
 
 
 def percentile(bins: Mapping[int, int], share: float) -> int:
-    """The midpoint in ns of the first bin at which `share` of all counts is reached. Raises ValueError for no counts."""
+    """Return the midpoint in ns of the first bin at which `share` of all counts is reached. Raises ValueError if nothing was counted."""
     count = sum(bins.values())
     if not count:
         raise ValueError("no I/O was counted")
@@ -48,6 +48,6 @@ def percentile(bins: Mapping[int, int], share: float) -> int:
 
 
 def percentiles(bins: Mapping[int, int]) -> dict[str, float]:
-    """Those of SHARES that enough I/Os lie beyond."""
+    """Return the percentiles of SHARES, without those that too few I/Os exceed."""
     count = sum(bins.values())
     return {name: float(percentile(bins, share)) for name, share in SHARES.items() if count * (1 - share) >= LEAST_BEYOND}

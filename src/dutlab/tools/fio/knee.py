@@ -1,8 +1,10 @@
-"""Depth beyond which nothing is gained: depths are doubled until two in a row win nothing; then the least near the peak is sought.
+"""Search for the depth beyond which a drive gives no more IOPS.
+
+The depth is doubled until two doublings in a row gain nothing. Then bisection finds the least depth with nearly the peak IOPS.
 
 The knee is the depth at which IOPS ÷ latency is greatest (Kleinrock, "Power and deterministic rules of thumb for probabilistic
-problems", 1979). By Little's law latency is depth ÷ IOPS, so it is IOPS² ÷ depth: of a drive that serves one request after the other up to
-its limit it is the depth at which the limit is reached.
+problems", 1979). By Little's law latency is depth ÷ IOPS, so at the knee IOPS² ÷ depth is greatest. A drive that serves requests one after
+another up to its limit has its knee at the depth at which it reaches that limit.
 """
 
 from __future__ import annotations
@@ -11,12 +13,12 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 GAIN = 0.05
-"""A doubling that gives less than this share more has given nothing."""
+"""Least gain of a doubling, as a share. A smaller gain counts as none."""
 NEAR = 0.95
-"""Share of the peak."""
+"""Share of the peak IOPS that counts as nearly the peak."""
 _NOTHING_TWICE = 2
 _FINE = 16
-"""The least depth is known to this part of it."""
+"""Resolution of the least depth: 1/16 of it."""
 
 
 @dataclass(frozen=True)
@@ -25,26 +27,26 @@ class Sweep:
 
     iops: Mapping[int, float]
     still_rising: bool
-    """The deepest that was allowed gave more than the one before."""
+    """True if the deepest allowed depth gave more IOPS than the depth before it."""
 
     @property
     def peak(self) -> int:
-        """The depth with the most IOPS; of several the least."""
+        """Depth with the most IOPS; the least of several such depths."""
         return max(sorted(self.iops), key=lambda depth: self.iops[depth])
 
     @property
     def knee(self) -> int:
-        """The depth with the most IOPS for its latency."""
+        """Depth with the most IOPS for its latency."""
         return max(sorted(self.iops), key=lambda depth: self.iops[depth] ** 2 / depth)
 
     @property
     def least(self) -> int:
-        """The least depth that reaches NEAR of the peak."""
+        """Least depth that reaches NEAR of the peak."""
         return min(depth for depth, iops in self.iops.items() if iops >= NEAR * self.iops[self.peak])
 
 
 async def sweep(measure: Callable[[int], Awaitable[float]], deepest: int) -> Sweep:
-    """`measure` takes a depth and returns IOPS. Raises what it raises."""
+    """Sweep the depths from 1 to `deepest`. `measure` takes a depth and returns IOPS. Raises what `measure` raises."""
     iops: dict[int, float] = {}
     depth, without, before = 1, 0, 0.0
     while True:

@@ -20,7 +20,7 @@ from dutlab.tools.json_text import read_object
 
 _REPORT = re.compile(r"depth-(?P<depth>\d+)-fio-(?P<host>.+)\.json")
 _HOST = "host-{}.txt"
-"""Raw file with a host's readings under load; `again` reads the used cores from it."""
+"""Name of the raw file with a host's readings under load; `again` reads the busy cores from it."""
 Spans = Mapping[str, tuple[float, float]]
 """Host → start and end of the measured part of a job."""
 
@@ -78,7 +78,7 @@ def figures_at(whole: JobOutput) -> dict[str, float]:
 
 
 def _host_cores(spans: Spans, seen: Mapping[str, Sequence[HostReading]]) -> dict[str, float]:
-    """Return the used cores of all hosts; nothing if a job was too short to measure them."""
+    """Return the busy cores of all hosts; empty if a job was too short to measure them."""
     cores = [cores_between(readings, *spans[host]) for host, readings in seen.items()]
     return {"host_cpu_cores": sum(known)} if len(known := [one for one in cores if one is not None]) == len(cores) else {}
 

@@ -1,9 +1,9 @@
-"""Output of fio: its report, as json+, json or the members of it that a text has, and its logs of each second.
+"""Output of fio: its report (json+, json, or the same members read from a text report), and its logs of each second.
 
-Read from fio's stat.c and its HOWTO ("Log File Formats"). Up to version 2 latencies are in µs under `clat` and `lat`, since version 3 in
-ns under `clat_ns` and `lat_ns`; rates are KiB a second in `bw`, since 3.0 also bytes in `bw_bytes`. A log line is time in ms, value,
-direction (0 read, 1 write, 2 trim), block size, offset. With `log_unix_epoch=1` the time is wall clock; rates are KiB a second,
-latencies ns.
+Sources: fio's stat.c and its HOWTO ("Log File Formats"). Up to version 2, latencies are in µs under `clat` and `lat`; since version 3, in
+ns under `clat_ns` and `lat_ns`. Rates are in KiB per second under `bw`; since 3.0 also in bytes under `bw_bytes`. A log line has time in
+ms, value, direction (0 read, 1 write, 2 trim), block size, offset. With `log_unix_epoch=1` the time is wall clock. Rates in logs are in
+KiB per second, latencies in ns.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ from dutlab.tools.json_text import UnreadableError, member, number
 DIRECTIONS = tuple(WAYS_OF_DRIVES)
 MIXED = "mixed"
 WAYS = (*DIRECTIONS, MIXED)
-"""`mixed` is all of them where fio counts them together (unified_rw_reporting); with `both` it is there with its parts. Its figures
-have no way."""
+"""Directions, and `mixed` for all of them where fio counts them together (unified_rw_reporting). With `both`, fio reports `mixed` and its
+parts. Figures of `mixed` name no direction."""
 _LOGS = {"iops": ("iops", 1.0), "bw": ("bytes_per_s", 1024.0), "clat": ("clat_mean_ns", 1.0)}
-"""Ending of a log's name → what its values are called, and their unit in ours."""
+"""Ending of a log's name → figure, and the factor from its unit to ours."""
 _TOLD = {50.0: "p50", 99.0: "p99", 99.9: "p999", 99.99: "p9999"}
 _MOST_DIGITS = 20
-"""Digits of a bin's name, in ns."""
+"""Most digits of a bin's name (in ns) and of `numjobs`."""
 _LEAST_MS = 100.0
-"""A job that was shorter does not tell how many threads it had."""
+"""Shortest job, in ms, from whose times the number of threads can be computed."""
 ALL_CLIENTS = "All clients"
-"""Name of the sum that fio makes over its clients (client.c)."""
+"""Name of fio's own sum over its clients (client.c)."""
 _NOW_IOPS = re.compile(r"\[((?:[rwt]=[\d.]+[kMGT]?,?)+) IOPS\]")
-"""IOPS in the line that `--eta` prints (fio's eta.c): powers of 1000, and what is zero may be left out."""
+"""IOPS in the line that `--eta` prints (fio's eta.c). Suffixes are powers of 1000; a direction without I/O may be missing."""
 _POWERS = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 _SHARE = re.compile(r"\d{1,3}(\.\d+)?")
 
 
 @dataclass(frozen=True)
 class FioLatency:
-    """One kind of latency of one direction. `told` has fio's percentiles, for a report without bins; None: fio reports none."""
+    """One kind of latency of one direction; None: not reported. `told` has fio's own percentiles, for a report without bins."""
 
     mean_ns: float | None = None
     max_ns: float | None = None
@@ -52,13 +52,13 @@ class FioLatency:
 
     @property
     def percentiles(self) -> dict[str, float]:
-        """Percentile name → value, from the bins where there are any."""
+        """Percentile → value in ns, from the bins if there are any."""
         return percentiles(self.bins) if self.bins else {name: self.told[share] for share, name in _TOLD.items() if share in self.told}
 
 
 @dataclass(frozen=True)
 class FioDirection:
-    """Reads, or writes. A rate is None where this fio does not report it."""
+    """I/O of one direction. A rate is None if this fio does not report it."""
 
     ios: float
     iops: float | None
@@ -69,7 +69,7 @@ class FioDirection:
 
     @property
     def figures(self) -> dict[str, float]:
-        """With units in their names."""
+        """Figures by name with unit."""
         value_by_name = {"iops": self.iops, "bytes_per_s": self.bytes_per_s, "clat_mean_ns": self.clat.mean_ns}
         value_by_name |= {f"clat_{name}_ns": value for name, value in self.clat.percentiles.items()}
         value_by_name |= {"clat_max_ns": self.clat.max_ns, "slat_mean_ns": self.slat.mean_ns, "lat_mean_ns": self.lat.mean_ns}
@@ -81,55 +81,55 @@ class JobOutput:
     """One drive's part of a report, or the sum of several."""
 
     ways: Mapping[str, FioDirection]
-    """Those that moved anything."""
+    """Directions with I/O."""
     cpu_cores: float | None
-    """Cores that fio's own threads used; the kernel's work for them elsewhere is not in it."""
+    """Cores that fio's own threads used, without the kernel's work for them in other threads."""
     errors: int = 0
     error: int = 0
-    """The number (errno) of the first error."""
+    """Number (errno) of the first error."""
     name: str = field(default="", compare=False)
     client: str = field(default="", compare=False)
     group: int = field(default=0, compare=False)
-    """Jobs of one group run at the same time; a stonewall begins the next."""
+    """Number of the group: jobs of one group run at the same time; a stonewall begins the next group."""
     options: Mapping[str, str] = field(default_factory=dict, compare=False)
     lasted_ms: float = 0.0
     steady: str = ""
-    """Fio's verdict on steady state, where it was asked for one."""
+    """Verdict of fio on steady state, if the job asks for one."""
 
     @property
     def went_on(self) -> bool:
-        """True if I/Os failed and it continued: fio then reports the first error as the job's, with whole figures."""
+        """True if I/Os failed and the job continued: fio then reports the first error as the job's, with complete figures."""
         return self.errors > 0 and self.ios > 0 and self.options.get("continue_on_error", "none") not in ("none", "0", "")
 
     @property
     def ios(self) -> float:
-        """I/Os of all directions."""
+        """Number of I/Os in all directions."""
         return self.both.ios if self.ways else 0.0
 
     @property
     def both(self) -> FioDirection:
-        """All directions together. Raises ValueError where nothing moved."""
+        """Sum of all directions. Raises ValueError if there was no I/O."""
         if not self.ways:
             raise ValueError("no I/O was done")
         return self.ways.get(MIXED) or _sum(list(self.ways.values()))
 
     @property
     def figures(self) -> dict[str, float]:
-        """With units in their names; a direction without I/O has none."""
+        """Figures by name with unit; a direction without I/O has none."""
         return self.figures_of("")
 
     def figures_of(self, result: str) -> dict[str, float]:
-        """The figures of a result: `NAME/iops.read`."""
+        """Return the figures of a named result, as in `NAME/iops.read`."""
         found = {way_figure(WAYS_OF_DRIVES.get(way), name): value for way, of in self.ways.items() for name, value in of.figures.items()}
         return of_part(result, found if self.cpu_cores is None else {**found, "fio_cpu_cores": self.cpu_cores})
 
     @property
     def bins(self) -> list[Row]:
-        """The histogram of completion latencies."""
+        """Histogram of completion latencies, as table rows."""
         return self.bins_of("")
 
     def bins_of(self, result: str) -> list[Row]:
-        """The histogram of a named result."""
+        """Return the histogram of a named result, as table rows."""
         return [
             {"direction": f"{result}-{way}" if result else way, "clat_ns": value, "ios": count}
             for way, of in self.ways.items()
@@ -138,7 +138,7 @@ class JobOutput:
 
     @property
     def buffered(self) -> str:
-        """Why the page cache may have answered; empty where it cannot have. fio's own default is to go through it."""
+        """Reason why the page cache may have answered; empty if it cannot have. fio uses the page cache by default."""
         if self.options.get("ioengine") in ("null", "io_uring_cmd", "sg"):
             return ""
         direct = self.options.get("direct", "0" if self.options.get("buffered", "1") != "0" else "1")
@@ -150,7 +150,7 @@ class JobOutput:
 
 
 def jobs_of(document: Mapping[str, Any]) -> list[JobOutput]:
-    """Each job of a report, of each client; the sums that fio makes over clients are left out. Raises UnreadableError for none."""
+    """Return each job of a report, for each client, without fio's sums over clients. Raises UnreadableError if there is none."""
     entries = [job for job in _entries(document) if job.get("jobname") != ALL_CLIENTS]
     if not entries:
         raise UnreadableError("its report names no jobs")
@@ -162,15 +162,15 @@ def jobs_of(document: Mapping[str, Any]) -> list[JobOutput]:
 
 
 def sum_of_clients(document: Mapping[str, Any]) -> JobOutput | None:
-    """Return fio's own sum over several clients: it has their percentiles together, which cannot be made of theirs."""
+    """Return fio's own sum over several clients. Only it has their joint percentiles; these do not follow from those of each client."""
     entry = next((job for job in _entries(document) if job.get("jobname") == ALL_CLIENTS), None)
     return None if entry is None else _job(entry, {}, entries=1)
 
 
 def cached_reads(document: Mapping[str, Any], jobs: Sequence[JobOutput]) -> str:
-    """Return why memory answered most reads, by the kernel's I/O to the devices (`disk_util`); empty where it did not, or is not known.
+    """Return the evidence that memory answered most reads, from the devices' I/O counts (`disk_util`); empty if there is none.
 
-    A device may be asked more often than fio asks (a ramp, large blocks, metadata), and less often only where something else answers.
+    A device may get more requests than fio makes (a ramp, large blocks, metadata). It gets fewer only if something else answers.
     """
     devices = [of for of in _list(document.get("disk_util")) if isinstance(of, Mapping)]
     asked = sum(number(of, key) or 0.0 for of in devices for key in ("read_ios", "read_merges"))
@@ -181,21 +181,21 @@ def cached_reads(document: Mapping[str, Any], jobs: Sequence[JobOutput]) -> str:
 
 
 def version_of(document: Mapping[str, Any]) -> str:
-    """Fio's own."""
+    """Return fio's version."""
     return str(document.get("fio version", "unknown"))
 
 
 def span_of(document: Mapping[str, Any], jobs: Sequence[JobOutput]) -> tuple[float, float]:
-    """From when to when the jobs were measured, in seconds since 1970 by their host's clock: the report is written as they end."""
+    """Return start and end of the measured jobs, in seconds since 1970 by their host's clock. fio writes the report as they end."""
     ended_s = (number(document, "timestamp_ms") or 0.0) / 1e3
     return ended_s - max((job.lasted_ms for job in jobs), default=0.0) / 1e3, ended_s
 
 
 def histograms_over_time(text: bytes) -> list[tuple[float, float, Counter[int]]]:
-    """Each row of a log of histograms: from when to when, and how many I/Os each bin has, of all directions.
+    """Return each row of a histogram log: start, end, and the I/Os of each bin.
 
-    A thread's rows follow one another, and each has what came since the row before (iolog.c, flush_hist_samples); the first began with the
-    job. Several directions of one thread have a row each at a time.
+    The rows of one thread follow one another. Each row counts the I/Os since the row before (iolog.c, flush_hist_samples); the first row
+    begins with the job. A thread with several directions writes a row for each of them.
     """
     rows: list[tuple[float, float, Counter[int]]] = []
     before: dict[bytes, float] = {}
@@ -205,9 +205,9 @@ def histograms_over_time(text: bytes) -> list[tuple[float, float, Counter[int]]]
         try:
             at_s, way, counts = int(words[0]) / 1e3, words[1], [int(word) for word in words[3:]]
         except (ValueError, IndexError):
-            continue  # the last line of a log whose writer was ended
+            continue  # a last line that was cut as fio ended
         if at_s < last:
-            before = {}  # the next thread's
+            before = {}  # the rows of the next thread begin
         last = at_s
         bins = Counter({value_of_bin(index): count for index, count in enumerate(counts) if count})
         rows.append((before.get(way, at_s - 1.0), at_s, bins))
@@ -216,7 +216,7 @@ def histograms_over_time(text: bytes) -> list[tuple[float, float, Counter[int]]]
 
 
 def total(jobs: Sequence[JobOutput]) -> JobOutput:
-    """All of them as one: rates are added, and so are the bins of latencies."""
+    """Return the sum of all jobs: rates and latency bins are added."""
     ways = {way: [job.ways[way] for job in jobs if way in job.ways] for way in WAYS}
     cores = [job.cpu_cores for job in jobs if job.cpu_cores is not None]
     return JobOutput(
@@ -229,13 +229,16 @@ def total(jobs: Sequence[JobOutput]) -> JobOutput:
 
 
 def of_results(jobs: Sequence[JobOutput], results: Mapping[str, Sequence[str]]) -> dict[str, JobOutput]:
-    """Each result of a job file: the sum of the jobs that it names, of all hosts; one without I/O is absent."""
+    """Return each result of a job file: the sum of the jobs that it names, over all hosts. A result without I/O is absent."""
     sums = {result: total([job for job in jobs if job.name in names]) for result, names in results.items()}
     return {result: of for result, of in sums.items() if of.ios}
 
 
 def readings(logs: Mapping[str, bytes], link: str) -> Iterator[ToolReading]:
-    """Each second of the logs of one drive, those of several jobs added; `logs` is the ending of a log's name (`iops`) → its text."""
+    """Yield the readings of one drive, one per second: rates of several jobs are added, latencies averaged.
+
+    `logs` maps the ending of a log's name (`iops`) to its text.
+    """
     for ending, (name, unit) in _LOGS.items():
         sums: dict[tuple[int, str], float] = defaultdict(float)
         counts: Counter[tuple[int, str]] = Counter()
@@ -245,14 +248,14 @@ def readings(logs: Mapping[str, bytes], link: str) -> Iterator[ToolReading]:
                 second = round(int(words[0]) / 1e3), DIRECTIONS[int(words[2])]
                 sums[second] += float(words[1])
             except (ValueError, IndexError):
-                continue  # the last line of a log whose writer was ended
+                continue  # a last line that was cut as fio ended
             counts[second] += 1
         for (at_s, way), value in sorted(sums.items()):
             yield ToolReading(float(at_s), link, way_figure(Way(way), name), value * unit / (counts[at_s, way] if ending == "clat" else 1))
 
 
 def rates_now(line: str) -> dict[str, float]:
-    """Return fio's rates of this second, from the line that it prints meanwhile; empty for any other line."""
+    """Return fio's current rates from a line of its progress output; empty for any other line."""
     if not (match := _NOW_IOPS.search(line)):
         return {}
     ways = {way[0]: way for way in DIRECTIONS}
@@ -265,14 +268,14 @@ def _entries(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _common(document: Mapping[str, Any]) -> dict[str, str]:
-    """Options of all jobs; with clients a list, of one after the other."""
+    """Return the options that all jobs share. With several clients they are a list, one entry per client."""
     options = document.get("global options")
     mappings = [of for of in (options if isinstance(options, list) else [options]) if isinstance(of, Mapping)]
     return {str(key): str(value) for of in mappings for key, value in of.items()}
 
 
 def _who(job: Mapping[str, Any]) -> str:
-    """Return the name of an entry, also where one job has several (numjobs without group_reporting)."""
+    """Return a key for the job of an entry; one job has several entries with numjobs and without group_reporting."""
     return str([job.get(key) for key in ("hostname", "port", "jobname", "groupid")])
 
 
@@ -327,7 +330,7 @@ def _latency(of: Mapping[str, Any], kind: str) -> FioLatency:
 
 
 def _bins(bins: Mapping[str, Any], scale: float) -> dict[int, int]:
-    """Midpoint in ns → I/Os."""
+    """Return midpoint in ns → I/Os."""
     try:
         counts = {int(key): count for key, count in bins.items() if len(key) <= _MOST_DIGITS and type(count) is int and count > 0}
     except ValueError:
@@ -340,10 +343,10 @@ def _list(value: object) -> list[Any]:
 
 
 def _threads(options: Mapping[str, str], all_ms: float | None, lasted_ms: float) -> int | None:
-    """Return the number of threads of one entry: fio divides by the time of all together (`job_runtime`; stat.c, sum_thread_stats).
+    """Return the number of threads of one entry; None if unknown.
 
-    A report does not say whether group_reporting was set, and has one entry for all jobs of a group then. Before 3.0 it does not say
-    the time of all; None where it names no options either.
+    fio divides CPU time by the summed time of all threads (`job_runtime`; stat.c, sum_thread_stats). With group_reporting one entry covers
+    all threads of a job, and the report does not say so. Before 3.0 the summed time is missing; then the options give the number.
     """
     if all_ms and lasted_ms >= _LEAST_MS:
         return max(1, round(all_ms / lasted_ms))
@@ -374,7 +377,7 @@ def _sum(parts: Sequence[FioDirection]) -> FioDirection:
 
 
 def _together(parts: Sequence[FioLatency], weights: Sequence[float]) -> FioLatency:
-    """Bins are added. fio's percentiles are of one job, so those of several without bins are not known."""
+    """Return the latency of all parts: bins are added. Without bins the percentiles of several jobs are unknown."""
     if len(parts) == 1:
         return parts[0]
     means = [(p.mean_ns, weight) for p, weight in zip(parts, weights, strict=True) if p.mean_ns is not None and weight]

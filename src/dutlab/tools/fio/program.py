@@ -1,7 +1,7 @@
-"""Tool `fio`: jobs on the drives of a testbed, on several hosts at once, one section of the job file a drive.
+"""Tool `fio`: jobs on the drives of a testbed, on several hosts at once, with one section of the job file per drive.
 
-fio gets only the job file that dutlab writes: which devices, when to end, what to log. It runs in a separate folder,
-which is removed. Before every trial the drives are found again, and looked at if the trial writes.
+fio gets only the job file that dutlab writes: it names the devices, the end and the logs. fio runs in a separate folder, which is removed.
+Every trial finds the drives again; a trial that writes also checks that they are unused.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ from dutlab.tools.live import run_heard
 FIO = Program("fio", "fio")
 TOOL = FIO.name
 GRACE_S = 60.0
-"""For what comes before and after the I/O: laying out a file, writing reports."""
+"""Time for work before and after the I/O, in seconds: laying out a file, writing reports."""
 LAYOUT_BYTES_PER_S = 20e6
-"""The slowest that a file in place of a drive may be written before the trial."""
+"""Slowest rate at which a file in place of a drive may be laid out before the trial."""
 OLDEST = (3, 0)
-"""Since then latencies are in ns, and bins in json+."""
+"""Oldest supported version: since then latencies are in ns, and json+ has bins."""
 _SAYING = ("--eta=always", "--eta-newline=1")
-"""A line a second of what it does."""
+"""Options that make fio print its progress, one line a second."""
 _IN_FOLDER = 'cd -- "$1" && shift && echo $$ >pid && exec "$@"'
 _END = 'kill -INT "$(cat -- "$1/pid")"'
-"""fio then stops its jobs and reports, with status 128 (backend.c, sig_int)."""
+"""Command that ends fio: it stops its jobs and writes its report, with status 128 (backend.c, sig_int)."""
 _VANISHED = 'for drive; do [ -b "$drive" ] || printf "%s\\n" "$drive"; done'
 _READ_LOGS = (
     'cd -- "$1" && for log in *.log; do [ -f "$log" ] && printf "log %s %s\\n" "$(wc -c <"$log")" "$log" && cat -- "$log"; done; exit 0'
@@ -64,23 +64,23 @@ class FioResult:
 
     versions: Mapping[str, str]
     jobs: Mapping[str, JobOutput]
-    """`host:drive` → its part."""
+    """`host:drive` → its output."""
     readings: Sequence[ToolReading]
     raw: Mapping[str, bytes]
     doubts: tuple[Doubt, ...]
     spans: Mapping[str, tuple[float, float]]
-    """Host → from when to when it was measured, by its own clock."""
+    """Host → start and end of its measurement, by its own clock."""
     sections: Mapping[str, Sequence[JobOutput]] = field(default_factory=dict)
-    """Results of a job file: drives of a host → each of its jobs."""
+    """Outputs of a job file: drives of a host → output of each job."""
 
     @property
     def whole(self) -> JobOutput:
-        """All drives together."""
+        """Sum of all drives."""
         return total(list(self.jobs.values()))
 
     @classmethod
     def of(cls, parts: Sequence[Self]) -> Self:
-        """Those of several hosts as one."""
+        """Return the results of several hosts as one."""
         return cls(
             {host: version for part in parts for host, version in part.versions.items()},
             {name: job for part in parts for name, job in part.jobs.items()},
@@ -93,7 +93,7 @@ class FioResult:
 
 
 async def check(site: GeneratorSite, cells: Sequence[Cell]) -> str:
-    """The version, of each host where they differ, with their drives as free as they must be.
+    """Check that the drives are there, and unused if written to; return the version of fio, of each host if they differ.
 
     Raises ToolMissing, ToolsMissing, TestbedError with all reasons, HostError.
     """
@@ -108,7 +108,7 @@ def _writes(cell: Cell) -> bool:
 
 
 async def look(site: GeneratorSite, cells: Sequence[Cell]) -> None:
-    """Check that every drive that `cells` use is there, and free where they write. Raises TestbedError with all reasons, HostError."""
+    """Check that every drive of `cells` is there, and unused if written to. Raises TestbedError with all reasons, HostError."""
     written = {name for cell in cells if _writes(cell) for name in cell.links}
     faults = list[str]()
     for host, drives in _by_host(site, dict.fromkeys(name for cell in cells for name in cell.links)).items():
@@ -123,7 +123,7 @@ async def look(site: GeneratorSite, cells: Sequence[Cell]) -> None:
 
 
 async def measure(site: GeneratorSite, cell: Cell) -> Measured:
-    """One job on every drive of the cell. Raises MeasurementError, HostError."""
+    """Run one job on every drive of the cell. Raises MeasurementError, HostError."""
     drives_by_host = await drives_of(site, cell)
     setting = cell.setting_as(FioSetting)
     fio_result = await run(site, drives_by_host, setting)
@@ -141,17 +141,17 @@ async def measure(site: GeneratorSite, cell: Cell) -> Measured:
 
 
 def results_of(setting: FioSetting, jobs: Sequence[JobOutput]) -> dict[str, JobOutput]:
-    """Each result by its name: the sum of all under an empty one, unless a job file has some that ran one after another."""
+    """Return each result by its name: those of a job file, or else the sum of all jobs under an empty name."""
     return of_results(jobs, setting.results) if setting.job else {"": total(jobs)}
 
 
 def figures_of(results: Mapping[str, JobOutput]) -> dict[str, float]:
-    """Those of every result, under its name."""
+    """Return the figures of every result, under its name."""
     return {name: value for result, of in results.items() for name, value in of.figures_of(result).items()}
 
 
 async def drives_of(site: GeneratorSite, cell: Cell) -> Found:
-    """The drives of the cell as they are now, or the array that its mode made of them; free where it writes.
+    """Return the drives of the cell as they are now, or the array that its mode made of them. Drives that it writes to must be unused.
 
     Raises MeasurementError, HostError.
     """
@@ -174,18 +174,18 @@ async def drives_of(site: GeneratorSite, cell: Cell) -> Found:
 
 
 async def run(site: GeneratorSite, found: Found, setting: FioSetting) -> FioResult:
-    """One job on every drive, on all hosts at once. Raises ToolFailed, HostError."""
+    """Run one job on every drive, on all hosts at once. Raises ToolFailed, HostError."""
     return FioResult.of(await asyncio.gather(*(_one(site.hosts[host], host, drives, setting, site.tell) for host, drives in found.items())))
 
 
 async def run_during(site: GeneratorSite, found: Found, setting: FioSetting, act: Callable[[], Awaitable[None]]) -> FioResult:
-    """Run on one host until `act` is over, with a histogram of each second. Raises ToolFailed, HostError, and what `act` raises."""
+    """Run fio on one host until `act` ends, with a latency histogram a second. Raises ToolFailed, HostError, and what `act` raises."""
     ((host, drives),) = found.items()
     return FioResult.of([await _one(site.hosts[host], host, drives, setting, site.tell, act=act)])
 
 
 def doubts_of(found: Found) -> tuple[Doubt, ...]:
-    """Those that the drives themselves raise."""
+    """Return the doubts about the drives: files in place of drives, and files smaller than memory."""
     files = [d for of_host in found.values() for d in of_host.values() if d.is_file]
     small = [d for d in files if d.size_bytes < int(d.facts.get("memory_bytes", 0))]
     return (
@@ -220,7 +220,7 @@ def job_file(setting: FioSetting, drives: Mapping[str, FoundDrive], *, histogram
 
 
 def _jobs(setting: FioSetting, drives: Mapping[str, FoundDrive]) -> dict[str, dict[str, str]]:
-    """Section → its options."""
+    """Return section → its options."""
     if not setting.job:
         return {drive.name: {**setting.options, **_place([drive])} for drive in drives.values()}
     return {
@@ -230,13 +230,13 @@ def _jobs(setting: FioSetting, drives: Mapping[str, FoundDrive]) -> dict[str, di
 
 
 def _place(drives: Sequence[FoundDrive]) -> dict[str, str]:
-    """Return options on where it goes, and no further than the testbed allows."""
+    """Return the options for the devices of a job, and for its size within the limit of the testbed."""
     sizes = {drive.size_bytes for drive in drives}
     return {"filename": ":".join(drive.path.replace(":", "\\:") for drive in drives), "size": str(min(sizes) * len(drives))}
 
 
 async def _during(running: Coroutine[None, None, Done], act: Callable[[], Awaitable[None]], end: Callable[[], Awaitable[object]]) -> Done:
-    """Return fio's result, which is ended once `act` is over; if it ends before, `act` is cancelled."""
+    """Wait for `act`, then end fio and return its result. If fio ends first, `act` is cancelled."""
     fio, acting = asyncio.ensure_future(running), asyncio.ensure_future(act())
     try:
         await asyncio.wait((fio, acting), return_when=asyncio.FIRST_COMPLETED)
@@ -257,7 +257,7 @@ async def _one(
     *,
     act: Callable[[], Awaitable[None]] | None = None,
 ) -> FioResult:
-    """Raises ToolFailed with what fio said, HostError, and what `act` raises."""
+    """Run fio on one host. Raises ToolFailed with fio's message, HostError, and what `act` raises."""
     text = job_file(setting, drives, histograms=act is not None)
     laid_out_s = sum(d.size_bytes for d in drives.values() if d.is_file and not d.stays) / LAYOUT_BYTES_PER_S
     async with held_folder(host) as folder:
@@ -292,7 +292,7 @@ async def _one(
 
 
 async def _gone(host: Host, drives: Mapping[str, FoundDrive]) -> list[str]:
-    """Drives whose device has vanished: who has it open may go on without an error."""
+    """Return the drives whose device has vanished: a program that holds one open may continue without an error."""
     names = {d.path: d.name for d in drives.values() if not d.is_file}
     paths = (await host.run(["sh", "-c", _VANISHED, "dutlab", *names])).text.splitlines() if names else ()
     return [f"{names[path]}: {path}" for path in paths if path in names]
@@ -304,7 +304,10 @@ def _hear(line: str, name: str, tell: Tell) -> None:
 
 
 def _jobs_of(name: str, done: Done, report: bytes, raw: Mapping[str, bytes], *, ended: bool = False) -> tuple[str, list[JobOutput], str]:
-    """The version, the jobs, and whether memory answered them; a job that was `ended` by us has a status. Raises ToolFailed."""
+    """Return version, jobs, and the evidence that memory answered reads. `ended`: dutlab ended fio, so its status is not a fault.
+
+    Raises ToolFailed.
+    """
     try:
         document, _ = read_object(report)
         version, jobs = version_of(document), jobs_of(document)
@@ -321,7 +324,7 @@ def _jobs_of(name: str, done: Done, report: bytes, raw: Mapping[str, bytes], *, 
 
 
 def _of(logs: Mapping[str, bytes], job: str) -> dict[str, bytes]:
-    """The logs of one job, by their ending."""
+    """Return the logs of one job, by the ending of their name."""
     stem = job.replace(":", "-")
     return {log.removeprefix(f"{stem}_").removesuffix(".log"): data for log, data in logs.items() if log.startswith(f"{stem}_")}
 

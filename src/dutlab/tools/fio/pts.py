@@ -1,6 +1,7 @@
-"""Workload `pts`: purge, preconditioning, and rounds of all cells until the tracked one is steady; or writes from fresh for a set time.
+"""Workload `pts`: purge, preconditioning, and rounds of all cells until the tracked cell is steady.
 
-Every round's reports are kept raw, so the verdict can be worked out from them again (`again`).
+The write saturation test instead writes to a fresh drive for a set time. The reports of every round are kept raw, so `again` can compute
+the verdict from them.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from dutlab.tools.json_text import read_object
 
 STEADY, NOT_REACHED, FRESH = "steady", "not reached", "fresh"
 _NAMES = {STEADY: "steady", NOT_REACHED: "unsteady", FRESH: "fresh"}
-"""State → what the tracked cell's IOPS are called: figures of two states have two names, so nothing compares them."""
+"""State → name of the tracked cell's IOPS. The name depends on the state, so that figures of different states are never compared."""
 _ROUND = re.compile(r"round-(?P<round>\d+)-reads-(?P<reads>\d+)-(?P<size>\w+)-fio-(?P<host>.+)\.json")
 _FIGURES = ("iops", "bytes_per_s", "clat_mean_ns", "clat_max_ns")
 _Place = tuple[int, str]
@@ -34,7 +35,7 @@ Rounds = Sequence[Mapping[_Place, JobOutput]]
 
 
 async def measure(site: GeneratorSite, cell: Cell) -> Measured:
-    """One test of one set of drives. Raises MeasurementError, HostError."""
+    """Run one test on one set of drives. Raises MeasurementError, HostError."""
     setting = cell.setting_as(PtsSetting)
     drives_by_host = await drives_of(site, cell)
     if setting.purge != "none":
@@ -58,7 +59,7 @@ async def measure(site: GeneratorSite, cell: Cell) -> Measured:
 
 
 def _stages(before: FioResult | None, every: Sequence[tuple[str, FioResult]]) -> list[Row]:
-    """When preconditioning and each round began to be read, in seconds since 1970."""
+    """Return the time of the first reading of preconditioning and of each round, in seconds since 1970."""
     start_by_stage: dict[str, float] = {}
     for name, fio_result in ([] if before is None else [("preconditioning", before)]) + [
         (name.partition("-reads-")[0], fio_result) for name, fio_result in every
@@ -69,7 +70,7 @@ def _stages(before: FioResult | None, every: Sequence[tuple[str, FioResult]]) ->
 
 
 def figures_of(setting: PtsSetting, rounds: Rounds) -> dict[str, float]:
-    """The mean over the steady window of each cell's figures; over the last rounds where none was steady."""
+    """Return the mean of each cell's figures over the steady window, or over the last rounds if none was steady."""
     window = _window(setting, rounds)
     window_rounds = rounds[window.first - 1 :][:WINDOW] if window else rounds
     figure_by_name: dict[str, float] = {"rounds": float(len(rounds))}
@@ -87,14 +88,14 @@ def figures_of(setting: PtsSetting, rounds: Rounds) -> dict[str, float]:
 
 
 def state_of(setting: PtsSetting, rounds: Rounds) -> str:
-    """The stamp of a trial's figures."""
+    """Return the state of the drives: steady, not reached, or fresh."""
     if setting.test == "write-saturation":
         return FRESH
     return STEADY if first_steady(_tracked(setting, rounds)) is not None else NOT_REACHED
 
 
 def again(setting: PtsSetting, raw: Mapping[str, bytes]) -> Rounds:
-    """The rounds, from a trial's raw files alone. Raises UnreadableError; ValueError where rounds or cells are missing."""
+    """Return the rounds from a trial's raw files. Raises UnreadableError; ValueError if rounds or cells are missing."""
     hosts: dict[tuple[int, _Place], list[JobOutput]] = defaultdict(list)
     for name, data in raw.items():
         if (of := _ROUND.fullmatch(name)) is not None:
@@ -114,7 +115,7 @@ def _tracked(setting: PtsSetting, rounds: Rounds) -> list[float]:
 
 
 def _window(setting: PtsSetting, rounds: Rounds) -> Steadiness | None:
-    """The steady one, else the last."""
+    """Return the steady window, else the last one; None if there are too few rounds."""
     tracked = _tracked(setting, rounds)
     return first_steady(tracked) or steadiness(tracked)
 

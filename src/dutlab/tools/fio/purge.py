@@ -1,4 +1,4 @@
-"""Erases a drive whole before a test of it, by the means that the experiment names and the testbed allows."""
+"""Purge a whole drive before a test, with the command that the experiment names and the testbed allows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dutlab.hosts.host import NO_SUCH_PROGRAM, Host
 from dutlab.tools.fio.drives import FoundDrive
 
 LONGEST_S = 4 * 3600.0
-"""Sanitizing takes minutes to hours."""
+"""Time limit of a purge, in seconds: sanitizing takes minutes to hours."""
 _SANITIZE = """
 nvme sanitize --sanact=2 "$1" || exit
 while said=$(nvme sanitize-log -o json "$1"); do
@@ -17,7 +17,7 @@ while said=$(nvme sanitize-log -o json "$1"); do
 done
 exit 1
 """
-# The words of nvme-cli's nvme-print.c for the states of NVMe's sanitize status.
+# The script looks for the words of nvme-cli's nvme-print.c for NVMe's sanitize status.
 WORDS: Mapping[str, tuple[str, ...]] = {
     "blkdiscard": ("blkdiscard", "-f"),
     "nvme-format": ("nvme", "format", "--ses=1", "--force"),
@@ -26,7 +26,7 @@ WORDS: Mapping[str, tuple[str, ...]] = {
 
 
 async def purge(host: Host, drive: FoundDrive, how: str) -> None:
-    """Raises MeasurementError for what is not a whole drive, and for a command that refuses; HostError."""
+    """Purge a drive. Raises MeasurementError if it is not a whole drive or the command refuses; HostError."""
     whole = int(drive.facts.get("size_bytes", 0))
     if drive.is_file or drive.size_bytes < whole:
         part = "is a file" if drive.is_file else f"is used for {drive.size_bytes} of its {whole} bytes only"

@@ -1,1 +1,1 @@
-"""One file for each generator that sends in the engine's place, and what they have in common."""
+"""One file for each generator that replaces the engine, and the code that they share."""

@@ -1,10 +1,9 @@
-"""A generator that only sends: how a trial of one goes, and how its frames are accounted for.
+"""Generators that only send: the course of a trial, and the account of its frames.
 
-asked is what the program tried to send, sent what its port counted as gone, received what was taken of it at the other end
-(receive_counter.py), or where nothing can be taken what the port there counted as come; both between two readings around the trial, its
-drain included. What the program tried and its port did not send was refused; what the port dropped of it was refused by the next port. A
-port's counter does not tell the program's frames from those of others: a handful more than was sent are taken for strangers, more than that
-is a doubt.
+asked: frames that the program tried to send. sent: frames that its port counted. received: frames that were taken at the other end
+(receive_counter.py), or, if nothing can be taken there, frames that the port there counted. All are differences of two readings around the
+trial, drain included. Frames that the program tried and its port did not send were refused; those that the port dropped are backpressure.
+A port also counts foreign frames: a small excess over the frames sent counts as foreign frames, a larger one is a doubt.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from dutlab.tools.path_counters import TOLERATED, PathCount, PortCount, lost_by_
 from dutlab.units import FrameBytes, Pps, Seconds
 
 SHORTEST = Seconds(0.5)
-"""A program needs some tens of milliseconds to begin."""
+"""Shortest trial: a program needs some tens of milliseconds to begin."""
 WARMUP_DRAIN = Seconds(0.1)
 KILL_S = 3.0
 GRACE_S = 10.0
@@ -40,45 +39,45 @@ GRACE_S = 10.0
 
 @dataclass(frozen=True)
 class SendOrder:
-    """Order to a program for one direction: `rate` in frames a second, None for as fast as it can."""
+    """Order to a program for one direction. `rate` is in frames a second; None: as fast as it can."""
 
     frame_bytes: FrameBytes
-    """With FCS."""
+    """Frame size, FCS included."""
     rate: Pps | None
     seconds: Seconds
 
     @property
     def frames(self) -> int | None:
-        """Number of frames, at least one; None where it is not known before."""
+        """Number of frames, at least one; None if it is not known in advance."""
         return None if self.rate is None else max(1, round(self.rate * self.seconds))
 
 
 @dataclass(frozen=True)
 class SendReport:
-    """Report of the program on one direction. `tried_frames` is None when it does not count them."""
+    """Report of the program on one direction. `tried_frames` is None if it does not count them."""
 
     tried_frames: int | None
     seconds: float
-    """From the first frame to the last."""
+    """Time from the first frame to the last."""
     raw: dict[str, bytes] = field(default_factory=dict)
     doubts: tuple[Doubt, ...] = ()
     facts: dict[str, str] = field(default_factory=dict)
 
 
 class SendingProgram(Protocol):
-    """A program that sends."""
+    """A program that sends frames."""
 
     @property
     def tool(self) -> str: ...
     async def check(self, host: Host) -> str:
-        """Its version on a host that sends. Raises ToolMissing, HostError."""
+        """Return its version on a host that sends. Raises ToolMissing, HostError."""
 
     async def send(self, direction: Direction, asked: SendOrder) -> SendReport:
-        """From its start to its end. Raises ToolFailed, HostError."""
+        """Run the program to its end. Raises ToolFailed, HostError."""
 
 
 async def run_for(host: Host, argv: Sequence[str], seconds: float, *, tool: str, stdin: bytes = b"") -> Done:
-    """Runs a program and ends it after so many seconds, by SIGINT or else SIGKILL. Raises ToolFailed when neither helps, HostError."""
+    """Run a program and end it after `seconds`, by SIGINT or else SIGKILL. Raises ToolFailed if neither ends it, HostError."""
     try:
         limited = ["timeout", "-s", "INT", "-k", f"{KILL_S:g}", f"{seconds:g}", *argv]
         return await host.run(limited, stdin=stdin, timeout_s=seconds + KILL_S + GRACE_S, check=False, most_bytes=OUTPUT_BYTES)
@@ -89,34 +88,34 @@ async def run_for(host: Host, argv: Sequence[str], seconds: float, *, tool: str,
 
 @dataclass(frozen=True)
 class Counts:
-    """One reading: of the four ports of a direction, and of what was taken at its end so far."""
+    """One reading: the four ports of a direction, and the datagrams taken at its end so far."""
 
     path: PathCount
     taken: int | None
 
 
 class CountedGenerator:
-    """A tools.generators.GeneratorTool over a program."""
+    """A tools.generator_tool.GeneratorTool that runs a SendingProgram."""
 
     def __init__(self, program: SendingProgram, place: GeneratorSite) -> None:
         self._program, self._place = program, place
         self._version, self._checked = "", set[str]()
 
     async def check(self) -> str:
-        """Checks the hosts that send; the others need nothing."""
+        """Check the hosts that send, and return their versions; other hosts need nothing."""
         self._version = versions_of({host: await self._check(host) for host in self._place.senders})
         return self._version
 
     async def close(self) -> None:
-        """Nothing runs between trials."""
+        """Do nothing: no process runs between trials."""
 
     async def offer(self, offer: Offer) -> Outcome:
-        """Raises ToolFailed, HostError."""
+        """Carry out a trial. Raises ToolFailed, HostError."""
         directions = await directions_of(self._place.hosts, self._place.testbed, offer)
         for host in dict.fromkeys(direction.sender for direction in directions):
             if host not in self._checked:
                 await self._check(host)
-        ((size, _),) = offer.mix.parts  # no experiment asks for more: spec.generators
+        ((size, _),) = offer.mix.parts  # spec.generators allows one size only
         asked = SendOrder(size, offer.rate, max(offer.duration, SHORTEST))
         async with AsyncExitStack() as taking:
             takers = [await taking.enter_async_context(self._taken(direction)) for direction in directions]
@@ -145,7 +144,7 @@ class CountedGenerator:
         return await self._program.check(self._place.hosts[host])
 
     async def _send(self, directions: Sequence[Direction], asked: SendOrder) -> list[SendReport]:
-        """In all directions at once."""
+        """Send in all directions at once."""
         return await together(self._program.send(direction, asked) for direction in directions)
 
     def _taken(self, direction: Direction) -> AbstractAsyncContextManager[Reading]:
@@ -158,7 +157,7 @@ class CountedGenerator:
 
 @dataclass(frozen=True)
 class _Sent:
-    """Work of a program in one direction, and the counters around that."""
+    """Report of a program on one direction, and the counters before and after."""
 
     direction: Direction
     told: SendReport
@@ -167,17 +166,17 @@ class _Sent:
 
     @property
     def taken(self) -> int | None:
-        """Datagrams recognised at the direction's end; None where nothing was taken there."""
+        """Datagrams taken at the direction's end; None if nothing can be taken there."""
         return None if self.before.taken is None or self.after.taken is None else self.after.taken - self.before.taken
 
     def flow(self, asked: SendOrder, *, tool: str) -> Flow:
-        """Raises ToolFailed when a counter that is needed cannot be read."""
+        """Return the flow. Raises ToolFailed if a needed counter cannot be read."""
         direction, send_report = self.direction, self.told
         near, far = (3, 0) if direction.is_back else (0, 3)
         before, after = self.before.path, self.after.path
         left = _since(tool, direction.sender, before[near], after[near])
         tried = left.sent + left.send_dropped if send_report.tried_frames is None else send_report.tried_frames
-        sent = tried if tried < left.sent <= tried + TOLERATED else left.sent  # a few were strangers'
+        sent = tried if tried < left.sent <= tried + TOLERATED else left.sent  # the excess is foreign frames
         wanted = max(tried, sent, asked.frames or 0)
         strangers = 0
         if (received := self.taken) is None:
@@ -203,7 +202,7 @@ class _Sent:
         )
 
     def doubts(self, flow: Flow) -> tuple[Doubt, ...]:
-        """Return doubts that the program's way of sending, and counting at ports, leave open."""
+        """Return the doubts that follow from the program's way of sending and from counting at ports."""
         direction = self.direction
         came = (
             f"{direction.receives_on}'s counter"

@@ -1,4 +1,4 @@
-"""A generator that would send out of any port it is given, kept off networks in use (RFC 6815). The engine looks at its ports itself."""
+"""Keep generators off networks in use (RFC 6815): they would send on any port. The engine checks its ports itself."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from dutlab.tools.generator_tool import GeneratorSite, GeneratorTool
 
 
 class GuardedGenerator:
-    """A tools.generators.GeneratorTool around one."""
+    """A tools.generator_tool.GeneratorTool that wraps another one."""
 
     def __init__(self, inner: GeneratorTool, place: GeneratorSite) -> None:
         self._inner, self._place = inner, place
         self._seen = set[str]()
-        """Links whose ports may be loaded."""
+        """Links whose ports were checked and may be loaded."""
 
     async def check(self) -> str:
         """Check as the wrapped generator does."""
@@ -26,7 +26,7 @@ class GuardedGenerator:
         await self._inner.close()
 
     async def offer(self, offer: Offer) -> Outcome:
-        """Raises PortRefused, and as the wrapped generator does."""
+        """Check the ports, then offer as the wrapped generator does. Raises PortRefused, and what that generator raises."""
         for name in offer.links:
             link = self._place.testbed.links[name]
             if name not in self._seen and not link.isolated:

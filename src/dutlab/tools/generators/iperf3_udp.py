@@ -1,7 +1,7 @@
-"""Generator `iperf3-udp`: one datagram a frame, a client on the host that sends, a server on the host that receives.
+"""Generator `iperf3-udp`: one datagram per frame, from a client on the host that sends to a server on the host that receives.
 
-asked and sent are what the client says, received what the server counted. What the sending port dropped in the trial (a veth whose other
-end is full) was refused, not sent: iperf3 does not see it.
+asked and sent are the client's counts, received is the server's. Frames that the sending port dropped in the trial (a veth whose other end
+is full) were refused, not sent: iperf3 does not see them.
 """
 
 from __future__ import annotations
@@ -27,32 +27,32 @@ from dutlab.tools.path_counters import PathCount, lost_by_place, read_path
 
 
 def make(model: GeneratorModel, place: GeneratorSite) -> GeneratorTool:
-    """Make the generator, as tools.generators asks for."""
+    """Make the generator; tools.generators.registry calls this."""
     assert isinstance(model, StreamsModel)  # noqa: S101 -- the registry's key
     return Iperf3Udp(model, place)
 
 
 class Iperf3Udp:
-    """A tools.generators.GeneratorTool."""
+    """Generator `iperf3-udp`, a tools.generator_tool.GeneratorTool."""
 
     def __init__(self, model: StreamsModel, place: GeneratorSite) -> None:
         self._model, self._place = model, place
         self._version = ""
 
     async def check(self) -> str:
-        """The version, of both ends when they differ. Raises ToolMissing, HostError."""
+        """Return the version; of both ends if they differ. Raises ToolMissing, HostError."""
         ends = dict.fromkeys((*self._place.senders, *self._place.receivers))
         version_by_host = {host: await version_of(self._place.hosts[host]) for host in ends}
         self._version = versions_of(version_by_host)
         return self._version
 
     async def close(self) -> None:
-        """Nothing runs between trials."""
+        """Do nothing: no process runs between trials."""
 
     async def offer(self, offer: Offer) -> Outcome:
-        """No warm-up: each test is a separate connection. Raises ToolFailed, HostError."""
+        """Carry out a trial, without a warm-up: each test is a separate connection. Raises ToolFailed, HostError."""
         directions = await directions_of(self._place.hosts, self._place.testbed, offer)
-        ((size, _),) = offer.mix.parts  # no experiment asks for more: spec.generators
+        ((size, _),) = offer.mix.parts  # spec.generators allows one size only
         datagrams = {direction.name: self._datagrams(direction, size, offer) for direction in directions}
         before = await self._paths(directions)
         sent = await together(self._send(direction, datagrams[direction.name], nth) for nth, direction in enumerate(directions))
@@ -98,7 +98,7 @@ class Iperf3Udp:
 
 
 def flow_of(direction: Direction, said: Sent, size: int, *, asked: int | None, before: PathCount, after: PathCount) -> Flow:
-    """The flow of one direction; `asked` is the rate times the time, None at full speed."""
+    """Return the flow of one direction. `asked` is rate × time; None at full speed."""
     near = 3 if direction.is_back else 0
     b, a = before[near], after[near]
     dropped = 0 if b is None or a is None else a.since(b).send_dropped

@@ -1,11 +1,11 @@
-"""Generator `ipgen` of IIJ: a script (-S) has it warm up, rest, clear its counters, send and drain; its log (-L) has each second.
+"""Generator `ipgen` of IIJ: a script (-S) makes it warm up, rest, clear its counters, send and drain; its log (-L) has a line a second.
 
-What is corrected for (ipgen_log): its sizes are of layer 3, a latency of a second or more is wrong, and its own loss does not see
-a lost tail, so loss here is sent less received at the end of the drain. A script counts in whole seconds.
+Faults of ipgen that are corrected (ipgen_log): its sizes are of layer 3, a latency of a second or more is wrong, and its own loss misses
+frames lost at the end. So loss here is sent less received at the end of the drain. A script counts in whole seconds.
 
-A line of its log is written at the end of an interval of ipgen's own, a second long, and not when a step of the script ends. So the script
-drains for a whole interval more than was asked, and the account is that of the last interval in which nothing moved; where none was still,
-where it sent fewer frames than asked, and where more came than went, that is a doubt.
+ipgen writes a log line at the end of its own one-second interval, not at the end of a step of the script. So the script drains for one
+interval more than requested, and the account is that of the last interval in which nothing moved. It is a doubt if counters moved to the
+end, if fewer frames were sent than asked, or if more frames arrived than were sent.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from dutlab.tools.generators.ipgen_log import IpgenSecond, parse_log
 from dutlab.units import Seconds
 
 UNREACHED_PPS = 148_809_524
-"""The shortest frames at 100 Gb/s: what ipgen itself takes where it knows no speed (gen.c, main)."""
+"""Rate of the shortest frames at 100 Gb/s: ipgen's own default for a port of unknown speed (gen.c, main)."""
 LINKS_UP_S = 60.0
-"""It waits for both links to go down and up again as it takes the ports."""
+"""Time limit for both links to go down and up again as ipgen takes the ports."""
 BENCHMARK_S = 3
-# Script and log are in a folder that is removed with the command, however it ends. The log follows ipgen's output, after a separate line.
+# Script and log are in a folder that is removed when the command ends. The log goes to standard output, ipgen's output to standard error.
 _RUN = (
     'd=$(mktemp -d) && trap \'rm -rf "$d"\' EXIT && cat >"$d/script" && "$@" -S "$d/script" -L "$d/log" >&2; '
     's=$?; cat "$d/log" 2>/dev/null; exit $s'
@@ -43,20 +43,20 @@ _RUN = (
 
 
 def make(model: GeneratorModel, place: GeneratorSite) -> GeneratorTool:
-    """Make the generator, as tools.generators asks for."""
+    """Make the generator; tools.generators.registry calls this."""
     assert isinstance(model, IpgenModel)  # noqa: S101 -- the registry's key
     return Ipgen(model, place)
 
 
 class Ipgen:
-    """A tools.generators.GeneratorTool."""
+    """Generator `ipgen`, a tools.generator_tool.GeneratorTool."""
 
     def __init__(self, model: IpgenModel, place: GeneratorSite) -> None:
         self._model, self._place = model, place
         self._facts: dict[str, str] = {}
 
     async def check(self) -> str:
-        """Its version. Runs its benchmark if that was asked for. Raises ToolMissing, ToolFailed, HostError."""
+        """Return its version, and run its benchmark if requested. Raises ToolMissing, ToolFailed, HostError."""
         host = await both_ends(self._place, tool=TOOL)
         version = await version_of(host, self._model.program)
         self._facts = {"ipgen_version": version}
@@ -69,12 +69,12 @@ class Ipgen:
         return version
 
     async def close(self) -> None:
-        """Nothing runs between trials."""
+        """Do nothing: no process runs between trials."""
 
     async def offer(self, offer: Offer) -> Outcome:
-        """Raises ToolFailed, HostError."""
+        """Carry out a trial. Raises ToolFailed, HostError."""
         (direction,) = await directions_of(self._place.hosts, self._place.testbed, offer)
-        ((size, _),) = offer.mix.parts  # no experiment asks for more: spec.generators
+        ((size, _),) = offer.mix.parts  # spec.generators allows one size only
         script, seconds = script_of(offer, size)
         argv = [self._model.program, "--nocurses", *ends_of(self._place.testbed.links[direction.link])]
         host = self._place.hosts[self._place.senders[0]]
@@ -109,7 +109,7 @@ class Ipgen:
 
 
 def script_of(offer: Offer, frame_bytes: int) -> tuple[str, int]:
-    """The script (`seconds command size rate`), and how long it takes. Whole seconds, one at least."""
+    """Return the script (`seconds command size rate`), and its length in seconds. Each step takes whole seconds, at least one."""
     packet, rate = frame_bytes - L2_BYTES, UNREACHED_PPS if offer.rate is None else round(offer.rate)
     parts = [] if offer.warmup <= 0 else [(math.ceil(offer.warmup), rate), (1, 0)]
     warm = [f"{seconds} tx1 {packet} {pps}" for seconds, pps in parts]
@@ -119,26 +119,26 @@ def script_of(offer: Offer, frame_bytes: int) -> tuple[str, int]:
 
 
 def ends_of(link: Link) -> list[str]:
-    """Its two ports, each with the gateway that it sends to and its own address."""
+    """Return the options for its two ports, each with its gateway and its own address."""
     ends = (("-T", link.source, link.source_gateway, link.source_address), ("-R", link.sink, link.sink_gateway, link.sink_address))
     return [word for option, port, gateway, own in ends for word in (option, f"{port.interface},{gateway.ip},{own}")]
 
 
 def since_cleared(log: Sequence[IpgenSecond]) -> list[IpgenSecond]:
-    """Return what was logged after the counters were cleared: from where its totals fell, or all."""
+    """Return the log lines after the counters were cleared: from the line where totals fell, or all lines."""
     fell = [n for n in range(1, len(log)) if log[n].sent < log[n - 1].sent]
     return list(log[fell[-1] :] if fell else log)
 
 
 def still_moving(last: IpgenSecond) -> str:
-    """Return what the last line says of frames that were still on their way, empty when there were none."""
+    """Return a sentence about frames that still moved in the last interval; empty if none did."""
     moved = {"sent": last.offered_pps, "received": last.received_pps}
     rates = ", ".join(f"{word} {pps} frames/s" for word, pps in moved.items() if pps)
     return f"its counters moved in its last interval: {rates}" if rates else ""
 
 
 def flow_of(direction: Direction, last: IpgenSecond, size: int, offer: Offer) -> Flow:
-    """The account at the end of the drain."""
+    """Return the account at the end of the drain."""
     seconds = max(1, math.ceil(offer.duration))
     wanted = max(last.sent, 0 if offer.rate is None else round(offer.rate) * seconds)
     return Flow(
@@ -158,7 +158,7 @@ def flow_of(direction: Direction, last: IpgenSecond, size: int, offer: Offer) ->
 
 
 def readings_of(direction: Direction, log: Sequence[IpgenSecond], *, ended_s: float) -> list[ToolReading]:
-    """Its clock says how far apart seconds are; the last was logged as the process ended."""
+    """Return the readings of a log. Its clock gives only distances between lines; the last line was logged as the process ended."""
     out = []
     for second in log:
         at_s = ended_s - (log[-1].at_s - second.at_s)

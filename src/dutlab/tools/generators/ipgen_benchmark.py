@@ -1,17 +1,17 @@
 """Output of `ipgen -X`: its own benchmark, in which a process makes frames and sends none.
 
-As gen.c of iij/ipgen has it (gentest_main, commit b124ae8; the same in version 1.29, commit 050e621). One X writes addresses, ports and
-length into a packet, XX also copies it, XXX also works its checksum out. The process waits for the clock's next whole second, says once
+The format is that of gen.c of iij/ipgen (gentest_main, commit b124ae8; the same in version 1.29, commit 050e621). X writes addresses, ports
+and length into a packet, XX also copies it, XXX also computes its checksum. The process waits for the next whole second, prints once
 
     Packet generation benchmark. pktsize=46 with MEMCPY with CKSUM test start
 
-(without MEMCPY of -X, without CKSUM of -XX), and then each second
+(without MEMCPY for -X, without CKSUM for -XX), and then each second
 
     9 pkt generated. totally 25 packet generated in 3 second. average: 8 pps, pktsize 46, 0.00Mbps
 
-`-t SECONDS` ends it; versions before that option go on until they are killed. `pktsize` is of layer 3, 18 bytes less than the frame with
-FCS. Its Mbps follow from the other numbers, of layer 1 with --l1-bps, else of layer 2, and are not read. A process is one stream. Several
-streams are several processes at once, and where they wrote into one file their lines are mixed; totals tell whose a line is.
+`-t SECONDS` ends it; versions without that option run until they are killed. `pktsize` is of layer 3, 18 bytes less than the frame with
+FCS. Its Mbps follow from the other numbers (layer 1 with --l1-bps, else layer 2) and are not read. A process is one stream. Several streams
+are several processes at once. If these wrote into one file, their lines are mixed; the totals show which process a line belongs to.
 """
 
 from __future__ import annotations
@@ -43,24 +43,24 @@ _SECOND = re.compile(
 
 @dataclass
 class BenchmarkProcess:
-    """One process of the benchmark, and what it made."""
+    """One process of the benchmark, and the frames that it made."""
 
     frame_bytes: int
-    """With FCS."""
+    """Frame size, FCS included."""
     work: FrameWork
     lines: list[int]
-    """Line numbers, from 1: that of its beginning, then one a second."""
+    """Line numbers, from 1: its first line, then one per second."""
     made: list[int] = field(default_factory=list)
     """Frames of each second."""
 
     @property
     def pps(self) -> float:
-        """Over its whole time."""
+        """Mean rate over its whole time."""
         return sum(self.made) / len(self.made)
 
 
 def parse_benchmark(text: str) -> tuple[list[list[BenchmarkProcess]], list[str]]:
-    """Processes that ran at once (their lines are mixed) with the same size and work, in the order of the file; and what cannot be read."""
+    """Return groups of processes that ran at once with one size and work (mixed lines), in file order; and the faults."""
     begun, faults = list[BenchmarkProcess](), list[str]()
     waiting: dict[tuple[int, int, int], list[BenchmarkProcess]] = defaultdict(list)  # by size, frames so far and seconds
     for number, line in enumerate(text.splitlines(), 1):
@@ -84,7 +84,7 @@ def parse_benchmark(text: str) -> tuple[list[list[BenchmarkProcess]], list[str]]
 
 
 def _at_once(processes: Sequence[BenchmarkProcess]) -> Iterator[list[BenchmarkProcess]]:
-    """Neighbours of which one began before the others had ended, those of one size and work together."""
+    """Yield groups of processes that ran at the same time, with one size and work in each group."""
     batches = list[list[BenchmarkProcess]]()
     for process in processes:
         if batches and process.lines[0] < max(p.lines[-1] for p in batches[-1]):
@@ -97,7 +97,7 @@ def _at_once(processes: Sequence[BenchmarkProcess]) -> Iterator[list[BenchmarkPr
 
 
 def made_by(processes: Sequence[BenchmarkProcess]) -> tuple[dict[str, float], list[Row]]:
-    """Figures of processes at once, and a row each."""
+    """Return the figures of processes that ran at once, and a row for each."""
     rows: list[Row] = [
         {"process": n, "made_pps": p.pps, "least_pps": min(p.made), "most_pps": max(p.made), "seconds": len(p.made)}
         for n, p in enumerate(processes, 1)
@@ -106,7 +106,7 @@ def made_by(processes: Sequence[BenchmarkProcess]) -> tuple[dict[str, float], li
 
 
 async def version_of(host: Host, program: str) -> str:
-    """Return the version that it prints; it has no option for that alone. Raises ToolMissing, HostError."""
+    """Return the version that it prints; it has no option to print only that. Raises ToolMissing, HostError."""
     done = await host.run([program, "-v", "-X", "-t", "1"], check=False)
     if done.status == NO_SUCH_PROGRAM:
         raise ToolMissing("ipgen is not there", tool=TOOL, host=host.name, remedy=INSTALL)
@@ -121,17 +121,17 @@ class BenchmarkRun:
     program: str
     work: FrameWork
     frame_bytes: int
-    """With FCS."""
+    """Frame size, FCS included."""
     seconds: int
 
     @property
     def argv(self) -> list[str]:
-        """Its command."""
+        """Command of a process."""
         return [self.program, f"-{self.work.letters}", "-s", str(self.frame_bytes - L2_BYTES), "-t", str(self.seconds)]
 
 
 async def run_benchmark(host: Host, run: BenchmarkRun, cores: Sequence[int | None]) -> tuple[list[BenchmarkProcess], dict[str, bytes]]:
-    """A process for each of `cores` at once, pinned to it (None: not pinned), and what each printed. Raises ToolFailed, HostError."""
+    """Run a process on each of `cores` at once (None: not pinned); return them and their outputs. Raises ToolFailed, HostError."""
     pinned = [[*(host.system.pinned([core]) if core is not None else ()), *run.argv] for core in cores]
     done = await asyncio.gather(
         *(host.run(words, check=False, timeout_s=run.seconds + _ENDS_S, most_bytes=OUTPUT_BYTES) for words in pinned)
@@ -145,7 +145,7 @@ async def run_benchmark(host: Host, run: BenchmarkRun, cores: Sequence[int | Non
 
 
 async def check(site: GeneratorSite, cells: Sequence[Cell]) -> str:
-    """Its version, of each host where they differ. Raises ToolMissing, ToolFailed where a host has too few cores, HostError."""
+    """Return its version; of each host if they differ. Raises ToolMissing, ToolFailed if a host has too few cores, HostError."""
     version_by_host = dict[str, str]()
     for cell in cells:
         setting, host, model = cell.setting_as(GenerationSetting), _host(site, cell), _model(cell)
@@ -160,10 +160,10 @@ async def check(site: GeneratorSite, cells: Sequence[Cell]) -> str:
 
 
 async def generation(site: GeneratorSite, cell: Cell) -> Measured:
-    """Workload `generation`: so many processes at once on the host at the source of the link. Raises ToolFailed, HostError."""
+    """Run workload `generation`: one process per stream, at once, on the host at the link's source. Raises ToolFailed, HostError."""
     setting, host, model = cell.setting_as(GenerationSetting), _host(site, cell), _model(cell)
     cores = site.cores(model, host)[: setting.streams] or (None,) * setting.streams
-    ((size, _),) = setting.frame_size.parts  # no experiment asks for more: spec.workloads.generation
+    ((size, _),) = setting.frame_size.parts  # spec.workloads.generation allows one size only
     run = BenchmarkRun(model.program, setting.work, size, setting.duration_s)
     processes, raw = await run_benchmark(site.hosts[host], run, cores)
     figures, rows = made_by(processes)

@@ -1,17 +1,17 @@
-"""Output of ipgen: its log of one JSON object a second (`-L`), and the answer of its RFC 2544 test.
+"""Output of ipgen: its log with one JSON object a second (`-L`), and the result of its RFC 2544 test.
 
-The answer is in a file (`--rfc2544-output-json`) and in two tables that it prints, by bits and by frames (gen.c, rfc2544_showresult):
+The result is in a file (`--rfc2544-output-json`) and in two printed tables, by bits and by frames (gen.c, rfc2544_showresult):
 
     rfc2544 tolerable error rate: 0.0000%
     framesize|0G  1G   2G   3G   4G   5G   6G   7G   8G   9G   10Gbps
           64 |##################              3571.43Mbps,  6975446/14880952pps,  46.87%
 
-Known traps, and what is done about them here (line numbers of gen.c):
+Known faults of ipgen, and their handling here (line numbers of gen.c):
 
-- packet sizes of the log are of layer 3: frames with FCS are 18 bytes longer (`frame_bytes`); those of the answer are frames with FCS;
+- packet sizes in the log are of layer 3: frames with FCS are 18 bytes longer (`frame_bytes`); sizes in the result are of frames with FCS;
 - the seconds of a latency are divided by 1000 instead of multiplied (1764), so any latency of a second or more is wrong and is left out;
-- its own loss counts gaps in the sequence only, so a lost tail is unseen (3112): loss here is sent less received;
-- times are of a monotonic clock, so they say how far apart lines are and not when they were.
+- its own loss counts only gaps in the sequence, so it misses frames lost at the end (3112): loss here is sent less received;
+- times are of a monotonic clock, so they give the distance between lines and not the time of day.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from dutlab.spec.generators.ipgen import L2_BYTES
 
 LATENCY_TRUSTED_BELOW_MS = 999.0
 RECEIVER, SENDER = 0, 1
-"""Places in `statistics` (the RFC 2544 code's: -R first, then -T)."""
+"""Indices in `statistics` (as in the RFC 2544 code: -R first, then -T)."""
 
 
 @dataclass(frozen=True)
 class IpgenSecond:
-    """One line: totals so far, and rates of the last second."""
+    """One log line: totals so far, and rates of the last second."""
 
     at_s: float
     frame_bytes: int
@@ -53,19 +53,19 @@ class IpgenSecond:
 
 @dataclass(frozen=True)
 class IpgenThroughput:
-    """The throughput that ipgen found for a frame size."""
+    """Throughput that ipgen found for a frame size."""
 
     frame_bytes: int
     pps: float
     ceiling_pps: float
     trial_s: float | None = None
-    """Length of a trial, where it is printed."""
+    """Length of a trial, if printed."""
     tolerated_percent: float | None = None
-    """The loss that it tolerated."""
+    """Tolerated loss, in percent."""
 
 
 def parse_log(text: str) -> tuple[list[IpgenSecond], list[str]]:
-    """The seconds of a log, and what could not be read, by line."""
+    """Return the seconds of a log, and the faults with their lines."""
     out, faults = [], []
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip():
@@ -80,7 +80,7 @@ def parse_log(text: str) -> tuple[list[IpgenSecond], list[str]]:
 
 
 def tests_of(seconds: Sequence[IpgenSecond]) -> list[list[IpgenSecond]]:
-    """The seconds of each test: frames of one size, whose totals do not fall."""
+    """Return the seconds of each test: frames of one size, with totals that do not fall."""
     tests: list[list[IpgenSecond]] = []
     for second in seconds:
         if tests and second.frame_bytes == tests[-1][-1].frame_bytes and second.sent >= tests[-1][-1].sent:
@@ -91,7 +91,7 @@ def tests_of(seconds: Sequence[IpgenSecond]) -> list[list[IpgenSecond]]:
 
 
 def parse_answer(text: str) -> list[IpgenThroughput]:
-    """Sizes in rising order; every value of the file is a text. Raises ValueError that says what is wrong."""
+    """Return the results in a file, by rising size. Every value in the file is a string. Raises ValueError with the fault."""
     try:
         sizes = json_of(text.encode())["framesize"]
         throughputs = [IpgenThroughput(int(size), float(of["curpps"]), float(of["limitpps"])) for size, of in sizes.items()]
@@ -101,7 +101,7 @@ def parse_answer(text: str) -> list[IpgenThroughput]:
 
 
 def parse_tables(text: str) -> list[list[IpgenThroughput]]:
-    """The answers in what it printed, each in the order of its rows; empty where it printed none. A row is in both tables of one."""
+    """Return the results in printed tables, each in row order; empty if none was printed. Each row is in both tables of a result."""
     answers: list[dict[int, IpgenThroughput]] = []
     conditions: dict[str, float] = {}
     for line in text.splitlines():
@@ -140,7 +140,7 @@ def _second(said: Mapping[str, Any]) -> IpgenSecond:
 
 
 def _latency(of: Mapping[str, Any], key: str) -> float | None:
-    """None when there is none, or where the least digit of a second was mis-scaled: then the whole is not to be trusted."""
+    """Return a latency in ns; None if there is none, or if the longest is a second or more, since ipgen then scales it wrongly."""
     longest = float(of.get("latency-max", 0.0))
     value = of.get(key)
     return None if value is None or longest <= 0 or longest >= LATENCY_TRUSTED_BELOW_MS else float(value) * 1e6

@@ -1,7 +1,7 @@
-"""Generator `pkt-gen` of netmap: `-f tx` on the host that sends, `-f rx` on the one that receives, each ended by timeout(1).
+"""Generator `pkt-gen` of netmap: `-f tx` on the host that sends, `-f rx` on the host that receives, each ended by timeout(1).
 
-It counts what it put into the card's ring, not what left the card (netmap#536: 79 Gb/s on a link of 10). Its reports come about once a
-second on each host by that host's own clock; they are brought together by time (pkt_gen_log), with the offset of the clocks taken off.
+It counts the frames that it put into the card's ring, not those that left the card (netmap#536: 79 Gb/s on a 10 Gb/s link). It reports
+about once a second on each host, by that host's own clock. The reports are matched by time (pkt_gen_log), without the offset of the clocks.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from dutlab.units import FCS_BYTES, FrameBytes, Pps, Seconds
 TOOL = "pkt-gen"
 INSTALL = "build it from netmap (apps/pkt-gen) and load netmap; FreeBSD has it in net/netmap or tools/tools/netmap"
 LINK_WAIT_S = 2
-"""For the link to come back after netmap took the port (-w)."""
+"""Wait for the link to come up again after netmap took the port (-w)."""
 READY_S = 1.0
-"""Beyond that, until the receiver surely listens."""
+"""Additional wait until the receiver surely listens."""
 GRACE_S = 10.0
 NS = 1e9
 
 
 def make(model: GeneratorModel, place: GeneratorSite) -> GeneratorTool:
-    """Make the generator, as tools.generators asks for."""
+    """Make the generator; tools.generators.registry calls this."""
     assert isinstance(model, PktGenModel)  # noqa: S101 -- the registry's key
     return PktGen(model, place)
 
@@ -50,7 +50,7 @@ class PktGenOutputs:
     sender: Done
     receiver: Done
     ahead_s: float
-    """The receiver's clock against the sender's."""
+    """Offset of the receiver's clock against the sender's."""
 
     @property
     def sent(self) -> PktGenLog:
@@ -67,13 +67,13 @@ class PktGenOutputs:
 
 
 class PktGen:
-    """A tools.generators.GeneratorTool."""
+    """Generator `pkt-gen`, a tools.generator_tool.GeneratorTool."""
 
     def __init__(self, model: PktGenModel, place: GeneratorSite) -> None:
         self._model, self._place = model, place
 
     async def check(self) -> str:
-        """Check that it is there, on both ends; it reports no version. Raises ToolMissing, HostError."""
+        """Check that both ends have it; it reports no version. Raises ToolMissing, HostError."""
         for name in dict.fromkeys((*self._place.senders, *self._place.receivers)):
             host = self._place.hosts[name]
             done = await host.run([self._model.program, "-h"], check=False)
@@ -82,12 +82,12 @@ class PktGen:
         return "not stated by pkt-gen"
 
     async def close(self) -> None:
-        """Nothing runs between trials."""
+        """Do nothing: no process runs between trials."""
 
     async def offer(self, offer: Offer) -> Outcome:
-        """Raises ToolFailed, HostError."""
+        """Carry out a trial. Raises ToolFailed, HostError."""
         directions = await directions_of(self._place.hosts, self._place.testbed, offer)
-        ((size, _),) = offer.mix.parts  # no experiment asks for more: spec.generators
+        ((size, _),) = offer.mix.parts  # spec.generators allows one size only
         if offer.warmup > 0:
             await asyncio.gather(*(self._send(direction, size, offer.rate, offer.warmup) for direction in directions))
         heard = await asyncio.gather(*(self._both(direction, size, offer) for direction in directions))
@@ -102,7 +102,7 @@ class PktGen:
         )
 
     async def _both(self, direction: Direction, size: FrameBytes, offer: Offer) -> PktGenOutputs:
-        """The receiver first; it listens until the drain is over."""
+        """Run both ends. The receiver starts first and listens until the drain is over."""
         ahead_s = await self._ahead_s(direction)
         longest = 2 * (LINK_WAIT_S + READY_S) + offer.duration + offer.drain
         receiving = asyncio.create_task(self._run(direction.receiver, direction.receives_on.interface, "rx", longest, []))
@@ -126,7 +126,7 @@ class PktGen:
         options += [] if rate is None else ["-R", str(round(rate)), "-n", str(round(rate * seconds))]
         if cores := self._place.cores(self._model, direction.sender):
             options += ["-a", str(cores[0])]
-        longest = LINK_WAIT_S + seconds + (0 if rate is None else 2)  # with a number of frames it ends by itself
+        longest = LINK_WAIT_S + seconds + (0 if rate is None else 2)  # after its number of frames it ends automatically
         return await self._run(direction.sender, direction.sends_on.interface, "tx", longest, options)
 
     async def _run(self, role: str, interface: str, what: str, longest_s: float, options: list[str]) -> Done:
@@ -141,26 +141,26 @@ class PktGen:
 
 
 async def _clock_ns(host: Host) -> int:
-    """Its wall clock against ours."""
+    """Return the offset of the host's wall clock against ours."""
     gate = await Gate.stand(host, "true", asyncio.Semaphore(1))
     await gate.process.end()
     return gate.clock.offset.ns
 
 
 def said(done: Done) -> str:
-    """Reports are on standard error, the account of the end on standard output."""
+    """Return the reports (standard error) and the final account (standard output)."""
     return (done.stderr + b"\n" + done.stdout).decode("utf-8", "replace")
 
 
 def flow_of(heard: PktGenOutputs, size: FrameBytes, *, asked: int | None) -> Flow:
-    """`asked` is the rate times the time, None at full speed. Raises ToolFailed when an end gave no account."""
+    """Return the flow of one direction. `asked` is rate × time; None at full speed. Raises ToolFailed if an end gave no account."""
     sent, received = heard.sent.total, heard.received.total
     for done, total, direction in ((heard.sender, sent, "Sent"), (heard.receiver, received, "Received")):
         if total is None or total.direction != direction:
             raise ToolFailed(
                 f"ended with {done.status} and no account of its frames: {done.reason}", tool=TOOL, host=done.host, raw=heard.raw
             )
-    assert sent is not None and received is not None  # noqa: S101, PT018 -- looked at above
+    assert sent is not None and received is not None  # noqa: S101, PT018 -- checked above
     insist_that_it_sent(sent.packets, asked=asked, tool=TOOL, host=heard.sender.host, raw=heard.raw)
     wanted, strangers = max(sent.packets, asked or 0), strangers_among(received.packets, sent=sent.packets)
     came = received.packets - strangers
@@ -181,7 +181,7 @@ def flow_of(heard: PktGenOutputs, size: FrameBytes, *, asked: int | None) -> Flo
 
 
 def readings_of(heard: PktGenOutputs) -> list[ToolReading]:
-    """Frames sent and received in each interval of the receiver, at its end by the sender's clock."""
+    """Return the rates sent and received in each interval of the receiver, at its end by the sender's clock."""
     out = []
     for at_s, sent, received in matched(heard.sent.reports, heard.received.reports, offset_s=heard.ahead_s):
         wall_s = heard.sender.started_s + (at_s - heard.sender.started_s) % ROUND_S  # its lines count modulo 1000 s

@@ -1,13 +1,13 @@
-"""Output of netmap's pkt-gen, in its three forms. The time of a line counts modulo 1000 s (sys/net/netmap_user.h, D()).
+"""Output of netmap's pkt-gen, in its three formats. The time of a line counts modulo 1000 s (sys/net/netmap_user.h, D()).
 
     2015   870.571509 main_thread [1418] 1400176 pps (1488384 pkts in 1062998 usec)
     then   143.205469 main_thread [1708] 33.000 pps (33.000 pkts 369.600 Kbps in 1001053 usec) 3.00 avg_batch
     now    … [2781] 14.880 Mpps [avg/std 14.870 Mpps/0.010 Mpps](14.896 Mpkts 7.150 Gbps in 1001054 usec) 511.95 avg_batch 0 min_space
 
-and at its end `Sent N packets N bytes N events N bytes each in F seconds.` (2015: `Sent N packets, N bytes each, in F seconds.`) and a line
-of speed. `Gbps` are the bits of the interval, since 2021 those of a second; with -B each frame counts 24 bytes more. A log may have several
-runs one after another; what a program wrote into a file comes before what it printed there at its end. Reports of two hosts are not
-aligned: they are brought together by their time (`matched`), never by their place. Frame sizes given with `-l` exclude the FCS.
+It ends with `Sent N packets N bytes N events N bytes each in F seconds.` (2015: `Sent N packets, N bytes each, in F seconds.`) and a line
+with the speed. `Gbps` are the bits of the interval, since 2021 those of a second; with -B each frame counts 24 bytes more. A log may have
+several runs one after another; in one file, the reports of a run come before its final account. Reports of two hosts are not aligned: they
+are matched by time (`matched`), never by index. Frame sizes given with `-l` exclude the FCS.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from dataclasses import dataclass, field
 
 FCS_BYTES = 4
 ROUND_S = 1000.0
-"""After which the time of a line begins again."""
+"""Period after which the time of a line begins again."""
 _SCALES = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 _HALF_DIGIT = 0.0005
-"""Numbers with a scale have three decimals."""
+"""Rounding error of a number with a scale, which has three decimals."""
 _NUMBER = r"(\d{1,18}(?:\.\d{1,18})?)\s*([KMGT]?)"
 _STAMP = re.compile(r"^(?P<time>\d{1,3}\.\d{6})\s+(?P<by>\w+)\s+\[\d+\]\s+(?P<said>.*)$")
 _RATE = re.compile(rf"^{_NUMBER}pps\s*(?:\[avg/std [^\]]*\])?\s*\({_NUMBER}pkts\s*(?:{_NUMBER}bps\s*)?in (\d{{1,15}}) usec\)")
@@ -34,59 +34,59 @@ _NOTHING = re.compile(r"^(Sent|Received) nothing\.")
 _WAY = re.compile(r"^(?:\S+ \w+ \[\d+\] )?(Sending on|Receiving from) |\b(sender|receiver)_body\b")
 _BEGINS = "interface is "
 _HEAD = re.compile(r"\s*(?:(source|sender|tx)|sink|receiver|rx)\s*:?\s*", re.IGNORECASE)
-"""Headings that people write above a log in a file that has those of both ends."""
+"""Heading that people write above a log, in a file with the logs of both ends."""
 _EVERY = re.compile(r"^Sending (\d{1,9}) packets every\s+(\d{1,9}\.\d{9}) s")
 
 
 @dataclass(frozen=True)
 class Report:
-    """One interval: `end_s` is the line's own time, made to rise through a log."""
+    """One interval. `end_s` is the line's own time, made to rise through a log."""
 
     end_s: float
     seconds: float
     pps: float
     packets: float
     bits: float | None = None
-    """Bits as printed, in one of the meanings that they have had."""
+    """Bits as printed; their meaning depends on version and options (`_MEANINGS`)."""
     packets_error: float = 0.0
     bits_error: float = 0.0
 
 
 @dataclass(frozen=True)
 class Total:
-    """The closing account. `direction` is Sent or Received; sizes are without FCS."""
+    """The final account. `direction` is Sent or Received; sizes are without FCS."""
 
     direction: str
     packets: int
     bytes: int | None
-    """None where it does not say them."""
+    """Bytes; None if the line has none."""
     seconds: float
 
     @property
     def pps(self) -> float:
-        """Over the whole; 0 for one that lasted no time."""
+        """Mean rate over the whole time; 0 if there was none."""
         return self.packets / self.seconds if self.seconds else 0.0
 
 
 @dataclass
 class PktGenRun:
-    """One run of the program. `direction` is empty where it is not known."""
+    """One run of the program. `direction` is empty if unknown."""
 
     reports: list[Report] = field(default_factory=list)
     total: Total | None = None
     direction: str = ""
     asked_pps: float | None = None
-    """The asked rate (-R); None for as fast as it can, and where it does not say."""
+    """Intended rate (-R); None for as fast as it can, or if unknown."""
     unread: list[int] = field(default_factory=list)
-    """Numbers, from 1, of lines that are like reports and cannot be read."""
+    """Numbers, from 1, of lines that look like reports and cannot be read."""
 
     @property
     def has_reports(self) -> bool:
-        """Or lines that are like them."""
+        """True if there are reports, or lines that look like them."""
         return bool(self.reports or self.unread)
 
     def take(self, number: int, at_s: float, said: str) -> None:
-        """A line with a time, by its number."""
+        """Read a line that has a time; `number` is its line number."""
         if every := _EVERY.match(said):
             self.asked_pps = int(every[1]) / float(every[2]) if float(every[2]) else None
         elif "pps" in said:
@@ -97,7 +97,7 @@ class PktGenRun:
 
     @property
     def frame_bytes(self) -> int | None:
-        """Size of each frame with FCS, where all were of one size."""
+        """Size of each frame with FCS, if all had one size."""
         if self.total is None or not self.total.packets or self.total.bytes is None or self.total.bytes % self.total.packets:
             return None
         return self.total.bytes // self.total.packets + FCS_BYTES
@@ -128,7 +128,7 @@ def _total_in(line: str) -> Total | None:
 
 
 def parse(text: str) -> PktGenLog:
-    """Any text; what is not a report of pkt-gen's is passed over."""
+    """Return the runs in any text; lines that are not of pkt-gen are skipped."""
     runs = [PktGenRun()]
     for number, line in enumerate(text.splitlines(), 1):
         run = runs[-1]
@@ -140,7 +140,7 @@ def parse(text: str) -> PktGenLog:
             run.direction = "Sent" if way[1] == "Sending on" or way[2] == "sender" else "Received"
         stamp, head = _STAMP.match(line), _HEAD.fullmatch(line)
         if run.has_reports and (head or (stamp and stamp["said"].startswith(_BEGINS))):
-            runs.append(run := PktGenRun())  # the one before was cut
+            runs.append(run := PktGenRun())  # the run before it was truncated
         if head:
             run.direction = "Sent" if head[1] else "Received"
         if stamp:
@@ -150,29 +150,29 @@ def parse(text: str) -> PktGenLog:
 
 @dataclass(frozen=True)
 class SizedReports:
-    """Reports one after another, of frames of one size. None: of several, or not known."""
+    """Successive reports on frames of one size. None: several sizes, or unknown."""
 
     frame_bytes: int | None
     reports: tuple[Report, ...]
 
     @property
     def whole(self) -> tuple[Report, ...]:
-        """Those between the first and the last, which may have begun before the frames and ended after them."""
+        """Reports without the first and the last, whose intervals may be only partly filled with frames."""
         return self.reports[1:-1] if len(self.reports) > 3 else self.reports  # noqa: PLR2004 -- two are left
 
     @property
     def pps(self) -> float:
-        """Over them."""
+        """Mean rate over these reports."""
         seconds = sum(report.seconds for report in self.whole)
         return sum(report.packets for report in self.whole) / seconds if seconds else 0.0
 
 
 LEAST_REPORTS = 2
-"""A single report between two sizes is of both."""
+"""Least number of reports of a size: a single report between two sizes may cover both."""
 
 
 def by_size(reports: Sequence[Report]) -> tuple[list[SizedReports], int]:
-    """The reports of each size in turn, and how many of them are of no one size. Empty where reports have no bits."""
+    """Return the reports of each size in turn, and the number of reports without a single size. Empty if reports have no bits."""
     sized = [report for report in reports if report.packets and report.bits is not None]
     meaning = max(_MEANINGS, key=lambda of: sum(_only_size([report], of) is not None for report in sized), default=None)
     if not sized or meaning is None:
@@ -188,12 +188,12 @@ def by_size(reports: Sequence[Report]) -> tuple[list[SizedReports], int]:
 
 
 _Meaning = tuple[bool, int]
-"""True if bits are of a second, and the bytes that are counted for each frame in addition to its own."""
+"""True if bits are per second; and the bytes counted for each frame in addition to its own."""
 _MEANINGS: tuple[_Meaning, ...] = ((False, 0), (True, 0), (False, 24), (True, 24))
 
 
 def _only_size(reports: Sequence[Report], meaning: _Meaning) -> int | None:
-    """The one size with FCS that all of them can be of, in whole bytes; None for none and for several."""
+    """Return the one size with FCS, in whole bytes, that fits all reports; None if none or several fit."""
     least, most = 0.0, math.inf
     for report in reports:
         if report.bits is None:
@@ -208,10 +208,10 @@ def _only_size(reports: Sequence[Report], meaning: _Meaning) -> int | None:
 
 
 def matched(sent: Sequence[Report], received: Sequence[Report], *, offset_s: float = 0.0) -> list[tuple[float, float, float]]:
-    """(end, pps sent, pps received) at the end of each interval of the receiver that lies wholly inside the sender's time.
+    """Return (end, pps sent, pps received) for each interval of the receiver that is wholly inside the sender's time.
 
-    The sender's rate is its packets over that very interval, shared out evenly inside each of its own. `offset_s` is what the receiver's
-    clock is ahead of the sender's.
+    The sender's rate is its packets in exactly that interval, if they are spread evenly over each of the sender's intervals. `offset_s` is
+    how far the receiver's clock is ahead of the sender's.
     """
     out = []
     for report in received:
@@ -228,7 +228,7 @@ def _packets_between(reports: Sequence[Report], start: float, end: float) -> flo
 
 
 def _total(end: re.Match[str]) -> Total:
-    """In 2015 a sender printed the asked size, and a receiver none."""
+    """Return the final account. In 2015 a sender printed the requested size, and a receiver none."""
     packets, each = int(end["packets"]), end["each"]
     byte_count = int(end["bytes"]) if end["bytes"] else packets * int(each) if each and end["way"] == "Sent" else None
     return Total(end["way"], packets, byte_count, float(end["seconds"]))

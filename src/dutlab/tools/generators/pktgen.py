@@ -1,7 +1,7 @@
-"""Generator `pktgen`: the Linux kernel's (net/core/pktgen.c), configured and read through files under /proc/net/pktgen.
+"""Generator `pktgen` of the Linux kernel (net/core/pktgen.c), configured and read through files under /proc/net/pktgen.
 
-Each stream is a device `PORT@n` on the kernel thread of one core. With a rate it has a number of frames and ends by itself; without one it
-sends until who started it is interrupted. The threads' devices are removed afterwards, whatever happened.
+Each stream is a device `PORT@n` on the kernel thread of one core. With a rate it sends a number of frames and ends automatically. Without
+one it sends until the process that started it is interrupted. The threads' devices are always removed afterwards.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dutlab.tools.generators.counted import CountedGenerator, SendOrder, SendRep
 TOOL = "pktgen"
 FOLDER = "/proc/net/pktgen"
 LATE_S = 5.0
-"""Later than its rate and its number of frames say, it is interrupted."""
+"""Time after its expected end at which it is interrupted."""
 _FCS = 4
 _FIND = f"modprobe -q pktgen 2>/dev/null; cat {FOLDER}/pgctrl"
 _VERSION = re.compile(r"Version:\s*([\w.]+)")
@@ -31,13 +31,13 @@ _RESULT = re.compile(r"Result: OK: (\d+)\(c\d+\+d\d+\) usec, (\d+) \((\d+)byte,\
 
 
 def make(model: GeneratorModel, place: GeneratorSite) -> GeneratorTool:
-    """Make the generator, as tools.generators asks for."""
+    """Make the generator; tools.generators.registry calls this."""
     assert isinstance(model, PktgenModel)  # noqa: S101 -- the registry's key
     return CountedGenerator(Pktgen(model, place), place)
 
 
 class Pktgen:
-    """A SendingProgram."""
+    """The kernel's pktgen, a generators.counted.SendingProgram."""
 
     tool = TOOL
 
@@ -45,7 +45,7 @@ class Pktgen:
         self._model, self._place = model, place
 
     async def check(self, host: Host) -> str:
-        """The version that its control file names; the module is loaded if it can be. Raises ToolMissing, HostError."""
+        """Return the version in its control file; load the module if possible. Raises ToolMissing, HostError."""
         done = await host.run(["sh", "-c", _FIND], check=False)
         if (match := _VERSION.search(done.text)) is None:
             remedy = "`modprobe pktgen` as root, on a kernel with CONFIG_NET_PKTGEN"
@@ -53,7 +53,7 @@ class Pktgen:
         return match[1]
 
     async def send(self, direction: Direction, asked: SendOrder) -> SendReport:
-        """Raises ToolFailed, HostError."""
+        """Set up the devices, send, and read their results. Raises ToolFailed, HostError."""
         host, cores = self._place.hosts[direction.sender], self._cores(direction.sender)
         try:
             self._whole(
@@ -71,7 +71,7 @@ class Pktgen:
         return SendReport(frames, seconds, raw)
 
     def _cores(self, role: str) -> list[int]:
-        """One a stream: its kernel threads are there for each core."""
+        """Return a core for each stream; each core has a kernel thread of pktgen."""
         cores = self._place.cores(self._model, role) or tuple(range(self._model.streams))
         return [cores[n % len(cores)] for n in range(self._model.streams)]
 
@@ -86,12 +86,12 @@ class Pktgen:
 
 
 def devices(direction: Direction, cores: Sequence[int]) -> list[str]:
-    """A name for each stream, so that one port can be in several threads."""
+    """Return a device name for each stream, so that several threads can use one port."""
     return [f"{direction.sends_on.interface}@{n}" for n in range(len(cores))]
 
 
 def settings(direction: Direction, asked: SendOrder, cores: Sequence[int], burst: int) -> str:
-    """The shell script that sets every device up (Documentation/networking/pktgen.rst)."""
+    """Return the shell script that configures every device (Documentation/networking/pktgen.rst)."""
     lines = [f"echo rem_device_all > {FOLDER}/kpktgend_{core}" for core in dict.fromkeys(cores)]
     six = "6" if ":" in direction.source else ""
     for n, (core, device) in enumerate(zip(cores, devices(direction, cores), strict=True)):
@@ -119,7 +119,7 @@ def settings(direction: Direction, asked: SendOrder, cores: Sequence[int], burst
 
 
 def read_results(text: str, streams: int, *, host: str, raw: dict[str, bytes]) -> tuple[int, float]:
-    """Frames of all streams, and the seconds of the longest. Raises ToolFailed."""
+    """Return the frames of all streams, and the seconds of the longest. Raises ToolFailed."""
     results = [(int(frames), int(us) / 1e6) for us, frames, _ in _RESULT.findall(text)]
     if len(results) != streams:
         message = " ".join(line.strip() for line in text.splitlines() if line.startswith("Result:")) or "nothing"
@@ -132,5 +132,5 @@ def read_results(text: str, streams: int, *, host: str, raw: dict[str, bytes]) -
 
 
 def _share(asked: SendOrder, nth: int, streams: int) -> int:
-    """Frames of one stream; 0 is until it is stopped."""
+    """Return the frames of one stream; 0 means that it sends until it is stopped."""
     return 0 if asked.frames is None else asked.frames // streams + (1 if nth < asked.frames % streams else 0)

@@ -1,8 +1,8 @@
-"""The datagrams of a foreign generator, recognised, counted and dropped where they arrive: a rule of nftables at the port's ingress.
+"""Count and drop the datagrams of another generator where they arrive, by an nftables rule at the port's ingress.
 
 The host's own stack never sees them, so it spends nothing on them and answers nothing. The rule's table belongs to the nft process that
-made it (`flags owner`, Linux 5.12): when that ends, however it ends, the table is gone. Where there is no nftables nothing is taken, and
-None is read.
+created it (`flags owner`, Linux 5.12): when that process ends, the kernel removes the table. Without nftables nothing is taken, and the
+reading is None.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from dutlab.hosts.host import Host
 from dutlab.tools.engine.load import DESTINATION_PORT
 
 Reading = Callable[[], Awaitable[int | None]]
-"""Number of datagrams so far; None where it is not known."""
+"""Function that returns the number of datagrams so far; None if unknown."""
 
 LOOKS, LOOK_S = 20, 0.05
 _NO_NAME = re.compile(r"[^A-Za-z0-9]")
 
 
 def table_of(interface: str) -> str:
-    """The table's name, which has no dashes."""
+    """Return the table's name, which has no dashes."""
     return f"dutlab_take_{_NO_NAME.sub('_', interface)}"
 
 
 def commands(interface: str) -> bytes:
-    """For nft's standard input (nft(8), family netdev)."""
+    """Return the commands for nft's standard input (nft(8), family netdev)."""
     table = f"netdev {table_of(interface)}"
     return (
         f"add table {table} {{ flags owner; }}\n"
@@ -40,7 +40,7 @@ def commands(interface: str) -> bytes:
 
 
 def packets_in(listing: str) -> int | None:
-    """The counter in what `nft -j list table` prints; None when there is none."""
+    """Return the counter in the output of `nft -j list table`; None if there is none."""
     try:
         rules = [entry["rule"]["expr"] for entry in json.loads(listing)["nftables"] if "rule" in entry]
         return next(int(part["counter"]["packets"]) for rule in rules for part in rule if "counter" in part)
@@ -50,7 +50,7 @@ def packets_in(listing: str) -> int | None:
 
 @asynccontextmanager
 async def taken(host: Host, interface: str) -> AsyncIterator[Reading]:
-    """Takes what comes to `interface` of `host` while the context lasts. Raises HostError when the host vanished."""
+    """Take the datagrams that arrive at `interface` of `host` while the context lasts. Raises HostError if the host vanished."""
 
     async def read() -> int | None:
         done = await host.run(["nft", "-j", "list", "table", "netdev", table_of(interface)], check=False)

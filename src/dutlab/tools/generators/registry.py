@@ -1,4 +1,4 @@
-"""Makes the generator that an experiment names: its module is imported then (dutlab/choices.py)."""
+"""Make the generator that an experiment names. Its module is imported only then (dutlab/choices.py)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Make = Callable[[GeneratorModel, GeneratorSite], GeneratorTool]
 
 
 def make(model: GeneratorModel, place: GeneratorSite) -> GeneratorTool:
-    """The generator that `model` describes, at work in `place`; nothing is started yet."""
+    """Return the generator that `model` describes, for the hosts and links of `place`. Nothing is started yet."""
     if model.kind == ENGINE.kind:
         return place.engine.on(model.cores) if model.cores else place.engine
     generator: GeneratorTool = GuardedGenerator(cast("Make", named(GENERATORS[model.kind].make))(model, place), place)

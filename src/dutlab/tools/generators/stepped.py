@@ -1,7 +1,7 @@
-"""A generator whose rate is fixed when it starts, made to follow a profile: a second at a time, each at the profile's mean rate in it.
+"""Make a generator with a fixed rate follow a profile: one second at a time, each at the profile's mean rate.
 
-The program ends and begins again between two seconds and its counters are read, so a ramp takes longer than it says. Readings tell the time
-of the profile, pauses left out. Everything but a profile goes to the generator unchanged.
+Between two seconds the program ends, its counters are read, and it starts again. So a ramp takes longer than the profile says. Readings
+have the time of the profile, without these pauses. An offer without a profile goes to the generator unchanged.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from dutlab.units import Pps, Seconds
 
 STEP = Seconds(1.0)
 DRAIN = Seconds(0.2)
-"""After a step, at most; after the last one the offer's own."""
+"""Longest drain after a step; the last step has the offer's own drain."""
 LEAST = Pps(1.0)
-"""A ramp begins with nothing, and nothing cannot be asked for."""
+"""Lowest rate of a step: a ramp may begin at 0, which a generator cannot be asked for."""
 
 
 class Stepped:
-    """A tools.generators.GeneratorTool around one."""
+    """A tools.generator_tool.GeneratorTool that wraps another one."""
 
     def __init__(self, inner: GeneratorTool) -> None:
         self._inner = inner
@@ -39,7 +39,7 @@ class Stepped:
         await self._inner.close()
 
     async def offer(self, offer: Offer) -> Outcome:
-        """Raises ToolFailed, HostError."""
+        """Carry out a trial, in steps if it has a profile. Raises ToolFailed, HostError."""
         if not offer.profile:
             return await self._inner.offer(offer)
         rates = rates_of(offer.profile, max(1, round(offer.duration / STEP)))
@@ -52,13 +52,13 @@ class Stepped:
 
 
 def rates_of(profile: Sequence[Stretch], steps: int) -> list[Pps]:
-    """The mean rate of each step; after the last stretch that goes on with which it ended."""
+    """Return the mean rate of each step. After the last stretch its final rate continues."""
     stretches = [(s.duration, s.from_rate, s.to_rate) for s in profile]
     return [max(LEAST, Pps(ramp_mean(stretches, n * STEP, (n + 1) * STEP))) for n in range(steps)]
 
 
 def joined(offer: Offer, outcomes: Sequence[Outcome], began_s: float) -> Outcome:
-    """One outcome of all steps: frames and times added up, a reading a step and flow, what each step printed behind one another."""
+    """Return one outcome of all steps: frames and times are summed, outputs are joined, and each step and flow gives a reading."""
     by_flow = {name: [flow for o in outcomes for flow in o.flows if flow.link == name] for name in offer.flow_names}
     raw: dict[str, bytes] = {}
     for outcome in outcomes:
@@ -75,7 +75,7 @@ def joined(offer: Offer, outcomes: Sequence[Outcome], began_s: float) -> Outcome
 
 
 def _total(counts: Sequence[int | None]) -> int | None:
-    """None where one of them is not known."""
+    """Return the sum of counts; None if one of them is unknown."""
     known = [count for count in counts if count is not None]
     return sum(known) if len(known) == len(counts) else None
 

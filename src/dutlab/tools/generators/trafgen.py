@@ -1,9 +1,9 @@
 """Generator `trafgen` of netsniff-ng (0.6): a process for each stream, ended by timeout(1) or after its frames.
 
-It pins itself: to the core that its configuration names, else to core 0. Its rate (`-b`) is kept by sending a second's frames at once
-and waiting for the next second, each frame by a separate call. Without a rate it fills a ring that the kernel empties; where the kernel
-takes no more for a moment it gives up (trafgen 0.6.8), as it does before a veth whose other end is slow. Then it is started again with a
-rate that cannot be reached, so that it calls for each frame and waits.
+It pins itself to the core that its configuration names, else to core 0. With a rate (`-b`) it sends a second's frames at once, each by a
+separate call, and waits for the next second. Without a rate it fills a ring that the kernel empties. If the kernel takes no frames for a
+moment, as before a veth whose other end is slow, trafgen 0.6.8 gives up. Then it is started again with a rate that it cannot reach, so that
+it makes a call for each frame and waits.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ _PROCESS = re.compile(rb"^\s*(\d+) sec, (\d+) usec on CPU\d+ \((\d+) packets\)",
 
 
 def make(model: GeneratorModel, place: GeneratorSite) -> GeneratorTool:
-    """Make the generator, as tools.generators asks for."""
+    """Make the generator; tools.generators.registry calls this."""
     assert isinstance(model, StreamsModel)  # noqa: S101 -- the registry's key
     return CountedGenerator(Trafgen(model, place), place)
 
 
 class Trafgen:
-    """A SendingProgram."""
+    """Program `trafgen`, a generators.counted.SendingProgram."""
 
     tool = TOOL
 
@@ -48,7 +48,7 @@ class Trafgen:
         self._ring_gives_up = False
 
     async def check(self, host: Host) -> str:
-        """Raises ToolMissing, HostError."""
+        """Return its version. Raises ToolMissing, HostError."""
         done = await host.run([PROGRAM, "--version"], check=False)
         if (match := _VERSION.search(done.text)) is None:
             what = "is not there" if done.status == NO_SUCH_PROGRAM else f"reports no version: {(done.text + done.errors)[:80]!r}"
@@ -56,7 +56,7 @@ class Trafgen:
         return match[1]
 
     async def send(self, direction: Direction, asked: SendOrder) -> SendReport:
-        """Raises ToolFailed, HostError."""
+        """Send by the ring, or by a call for each frame. Raises ToolFailed, HostError."""
         if asked.rate is None and not self._ring_gives_up:
             try:
                 return await self._sent(direction, asked)
@@ -81,7 +81,7 @@ class Trafgen:
         return SendReport(sum(frames for frames, _ in read), seconds, raw, doubts, facts)
 
     def _cores(self, role: str, rate: Pps | None) -> list[int]:
-        """One for each stream, on core 0, 1, … where none is named: it pins itself in any case."""
+        """Return a core for each stream: core 0, 1, … if none is named, since trafgen pins itself in any case."""
         if rate is not None:
             return [0]
         cores = self._place.cores(self._model, role) or tuple(range(self._model.streams))
@@ -89,7 +89,7 @@ class Trafgen:
 
 
 def packet_of(direction: Direction, asked: SendOrder, core: int, rate: Pps | None) -> tuple[str, list[str]]:
-    """Its configuration, and the options that go with it (trafgen(8))."""
+    """Return its configuration, and the options for it (trafgen(8))."""
     ip = "ipv6" if ":" in direction.source else "ipv4"
     hops = "hl=64" if ip == "ipv6" else "id=0, ttl=64"
     payload = asked.frame_bytes - _FCS - _HEADERS[ip]
@@ -103,13 +103,13 @@ def packet_of(direction: Direction, asked: SendOrder, core: int, rate: Pps | Non
 
 async def _stream(host: Host, direction: Direction, asked: SendOrder, config: tuple[str, list[str]]) -> Done:
     frame, options = config
-    longest = asked.seconds + (0 if asked.rate is None else 2)  # with a rate it ends by itself, within a second of the last frame
+    longest = asked.seconds + (0 if asked.rate is None else 2)  # with a rate it ends automatically, within a second of the last frame
     argv = [PROGRAM, "--out", direction.sends_on.interface, "--in", "-", *options]
     return await run_for(host, argv, longest, tool=TOOL, stdin=frame.encode())
 
 
 def read_end(done: Done, *, host: str, raw: dict[str, bytes]) -> tuple[int, float]:
-    """Frames and seconds out of what it prints at its end. Raises ToolFailed."""
+    """Return frames and seconds from its final output. Raises ToolFailed."""
     output = done.stdout + b"\n" + done.stderr
     total, processes = _TOTAL.search(output), [tuple(map(int, groups)) for groups in _PROCESS.findall(output)]
     if total is None or not processes:

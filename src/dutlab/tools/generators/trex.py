@@ -1,13 +1,13 @@
-"""Generator `trex`: TRex in stateless mode, its server started for the run or running already, driven by its own Python client there.
+"""Generator `trex`: TRex in stateless mode, with a server of the run or one that runs already, driven by TRex's own Python client.
 
-The client is spoken to through a small script of ours (trex_client.py) that goes to that machine. Counters are those of TRex's ports, set
-to nought before a trial and read after its drain, when they stand still. TRex stretches time rather than sending fewer frames, so a trial
-that is late is stopped, takes its real length, and what it did not send is asked less sent. Frames that its own receiver missed (`ierrors`)
-had reached its port: they count as received, with a doubt. Other frames that its ports counted are recognised only up to a handful, as
+A small script (trex_client.py) is copied to TRex's machine and drives the client there. Counters are those of TRex's ports; they are
+cleared before a trial and read after its drain, once they no longer change. TRex takes more time rather than sending fewer frames. So a
+late trial is stopped and has its real length; the frames that it did not send are asked less sent. Frames that TRex's receiver missed
+(`ierrors`) had reached its port: they count as received, with a doubt. Foreign frames at its ports are recognised only if they are few, as
 for every generator that counts at ports.
 
-Proven against TRex 3.08 on af_packet interfaces, with a device between them that drops every 1000th frame: at 10, 50 and 100 kpps, of 64
-and of 512 bytes, it counted a loss ratio of 0.0010 each.
+Tested with TRex 3.08 on af_packet interfaces, with a device between them that drops every 1000th frame: at 10, 50 and 100 kpps, with frames
+of 64 and of 512 bytes, the loss ratio was 0.0010 each time.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ from dutlab.units import Seconds
 
 TOOL = "trex"
 STARTS_S = 60.0
-"""A server takes some ten seconds to begin."""
+"""Time limit of the server's start, which takes some ten seconds."""
 REPLY_S = 40.0
-"""Beyond the time that was asked for; the script itself stops a trial that is late, and pushes out what is left of one."""
+"""Time limit of a reply beyond the requested time. The script itself stops a late trial and pushes out its remaining frames."""
 WARMUP_DRAIN = Seconds(0.1)
 _ENDS_WITH_RUN_S = 366 * 86400.0
-"""Longer than any run: a server is ended by us."""
+"""Time limit of the server, longer than any run: dutlab ends it."""
 _CLIENT_AT = "automation/trex_control_plane/interactive/trex"
 # t-rex-64 is a script, also in a clone that was never built; the program itself is next to it under one of two names.
 _LACKS = (
@@ -60,13 +60,13 @@ _SCRIPT = Path(__file__).with_name("trex_client.py")
 
 
 def make(model: GeneratorModel, place: GeneratorSite) -> GeneratorTool:
-    """Make the generator, as tools.generators asks for."""
+    """Make the generator; tools.generators.registry calls this."""
     assert isinstance(model, TrexModel)  # noqa: S101 -- the registry's key
     return Trex(model, place)
 
 
 class Trex:
-    """A tools.generators.GeneratorTool."""
+    """Generator `trex`, a tools.generator_tool.GeneratorTool."""
 
     def __init__(self, model: TrexModel, place: GeneratorSite) -> None:
         self._model, self._place = model, place
@@ -77,12 +77,12 @@ class Trex:
         self._facts: dict[str, str] = {}
 
     async def check(self) -> str:
-        """Start it, and return the version of its server. Raises ToolMissing, ToolFailed, HostError."""
+        """Start TRex and return the version of its server. Raises ToolMissing, ToolFailed, HostError."""
         client = await self._started()
         return str(client.hello.get("version", "not stated"))
 
     async def close(self) -> None:
-        """Ends the client, the server if it is ours, and takes away what was put there."""
+        """End the client and a server of the run, and remove the copied files."""
         client, self._client, server, self._server, folder = self._client, None, self._server, None, self._folder.pop_all()
         if client is not None:
             await client.close()
@@ -94,7 +94,7 @@ class Trex:
         await folder.aclose()
 
     async def offer(self, offer: Offer) -> Outcome:
-        """Raises ToolFailed, ToolMissing, HostError."""
+        """Carry out a trial. Raises ToolFailed, ToolMissing, HostError."""
         client = await self._started()
         directions = await directions_of(self._place.hosts, self._place.testbed, offer)
         asked = {"mult": self._mult(offer), "directions": [await self._asked(direction, offer) for direction in directions]}
@@ -123,7 +123,7 @@ class Trex:
         return self._place.hosts[self._place.senders[0]]
 
     def _mult(self, offer: Offer) -> str:
-        """Return the factor by which TRex scales its streams: ours have their rates, a profile's are made to add up to the asked one."""
+        """Return TRex's factor for its streams: 1 for our streams, the intended rate for those of a profile, 100 % at full speed."""
         if offer.rate is None:
             return "100%"
         return f"{offer.rate:.6f}pps" if self._model.profile else "1"
@@ -140,14 +140,14 @@ class Trex:
         return (source + 1, source) if direction.is_back else (source, source + 1)
 
     def _of_receiver(self, direction: Direction, found: Mapping[str, Any]) -> list[Doubt]:
-        """Return doubts about frames that its receiving port did not take, or does not report."""
+        """Return doubts about frames that the receiving port missed, or does not count."""
         missed = found["ports"][str(self._port_numbers(direction)[1])].get("ierrors")
         if missed is None:
             return [Doubt(DoubtKind.TOOL_INCOMPLETE, "TRex does not count what its receiver missed (ierrors)", direction.name)]
         return [Doubt(DoubtKind.RX_DROPPED, f"{missed} frames", direction.name)] if missed else []
 
     def _flow(self, direction: Direction, offer: Offer, found: Mapping[str, Any], raw: Mapping[str, bytes]) -> Flow:
-        """Raises ToolFailed when the counters of its ports are not there."""
+        """Return the flow of a direction. Raises ToolFailed if the counters of its ports are missing."""
         tx, rx = self._port_numbers(direction)
         try:
             sender, receiver, seconds = found["ports"][str(tx)], found["ports"][str(rx)], float(found["seconds"])
@@ -213,7 +213,7 @@ class Trex:
             )
 
     async def _connected(self, client: Client) -> Mapping[str, Any]:
-        """Return the server's greeting, or report at once that it has ended. Raises ToolFailed, HostError."""
+        """Return the server's greeting. Raises ToolFailed at once if the server has ended, HostError."""
         hello = asyncio.ensure_future(client.connect(self._model.path, self._model.address))
         either: list[asyncio.Future[Any]] = [hello, *([self._server_ended] if self._server_ended else [])]
         try:
@@ -225,7 +225,7 @@ class Trex:
         raise ToolFailed("its server did not start", tool=TOOL, host=self._host.name)
 
     async def _written(self, folder: str) -> str:
-        """Return the path of the configuration for the links' interfaces."""
+        """Write the configuration for the links' interfaces; return its path."""
         directions = [
             await direction_of(self._place.hosts, self._place.testbed, link, reverse=reverse)
             for link, reverse in itertools.product(self._place.testbed.links, (False, True))
@@ -236,7 +236,7 @@ class Trex:
         return path
 
     async def _mac(self, interface: str) -> str:
-        """Raises CommandFailed; a card that DPDK has taken shows none, and TRex puts its own into the frames."""
+        """Return the MAC of an interface. A card that DPDK has taken shows none: TRex then inserts its own. Raises CommandFailed."""
         try:
             return (await self._host.run(["cat", f"/sys/class/net/{interface}/address"])).text.strip()
         except CommandFailed:
@@ -267,16 +267,16 @@ class Client:
         return self.hello
 
     async def offer(self, asked: Mapping[str, Any], duration: Seconds, drain: Seconds) -> Mapping[str, Any]:
-        """Raises ToolFailed, HostError."""
+        """Send a load and return the counters. Raises ToolFailed, HostError."""
         return await self._ask("offer", duration + drain + REPLY_S, **asked, duration_s=duration, drain_s=drain)
 
     def take_lines(self) -> bytes:
-        """Every line said and heard since the last call."""
+        """Return every line sent and received since the last call."""
         lines, self._lines = self._lines, []
         return b"".join(lines)
 
     async def close(self) -> None:
-        """Ends it; it gives its ports back when its input ends."""
+        """End the script; it releases its ports when its input ends."""
         self.alive = False
         with contextlib.suppress(HostError, TimeoutError):
             await self._process.close_stdin()
@@ -310,7 +310,7 @@ class Client:
 
 
 def _object(line: bytes) -> Mapping[str, Any]:
-    """Empty for what is not a JSON object."""
+    """Return the JSON object in a line; empty if it is anything else."""
     try:
         document = json.loads(line)
     except ValueError:
@@ -319,7 +319,7 @@ def _object(line: bytes) -> Mapping[str, Any]:
 
 
 def _number(found: Mapping[str, Any], name: str, host: str, raw: Mapping[str, bytes]) -> float:
-    """Raises ToolFailed that names what is missing."""
+    """Return a number of the reply. Raises ToolFailed that names a missing one."""
     try:
         return float(found[name])
     except (KeyError, TypeError, ValueError) as e:

@@ -1,9 +1,9 @@
-"""Sent to the machine that TRex is on, and run there by the Python that TRex uses (3.6 on): its client, spoken to in JSON lines.
+"""Script that drives TRex's client on TRex's machine, in JSON lines. The Python that TRex uses runs it (3.6 or later).
 
     {"id": 1, "op": "connect", "path": "/opt/trex/v3.08", "wait_s": 60}      a line on standard input
-    {"id": 1, "ok": {"version": "v3.08", "ports": 2}}                        its answer on standard output, or {"id": 1, "err": "why"}
+    {"id": 1, "ok": {"version": "v3.08", "ports": 2}}                        its reply on standard output, or {"id": 1, "err": "why"}
 
-Nothing of dutlab is imported: only this file goes there. What TRex's client prints goes to standard error.
+It imports nothing of dutlab, since only this file is copied. The output of TRex's client goes to standard error.
 """
 
 # ruff: noqa: UP006, UP035 -- words of Python 3.6, since CentOS 7 has no newer one and TRex runs there
@@ -18,13 +18,13 @@ from typing import Any, Dict, List, Tuple
 STARTS_S = 1.0
 LATE_S = 1.0
 LATE_SHARE = 0.1
-"""TRex stretches time rather than sending fewer frames: a trial that is later than both together is stopped."""
+"""TRex takes more time rather than sending fewer frames: a trial that is late by more than LATE_S and this share is stopped."""
 PUSH_PPS = 1000
 PUSH_S = 0.5
-"""Load that pushes frames out which a stopped trial left in a sender's ring: those of af_packet go when more are sent."""
+"""Load that pushes out frames that a stopped trial left in a sender's ring: af_packet sends them when more frames follow."""
 STILL_S = 0.25
 LONGEST_STILL_S = 5.0
-"""Counters are read when two readings so far apart are alike; after that long they are read as they are, with a warning."""
+"""Time limit for two readings STILL_S apart to be equal; after it the counters are read as they are, with a warning."""
 NEEDED = ("opackets", "ipackets", "obytes")
 ALSO = ("ibytes", "oerrors", "ierrors")
 Json = Dict[str, Any]
@@ -37,10 +37,10 @@ class Conversation:
         self.api: Any = None
         self.client: Any = None
         self.left = set()  # type: Any
-        """Ports that were stopped in the middle of a trial."""
+        """Ports that were stopped during a trial."""
 
     def connect(self, request: Json) -> Json:
-        """Until the server answers, `wait_s` at most; takes all ports."""
+        """Connect to the server within `wait_s`, and take all ports."""
         sys.path.insert(0, os.path.join(request["path"], "automation", "trex_control_plane", "interactive"))  # noqa: PTH118 -- as above
         self.api = importlib.import_module("trex.stl.api")
         latest = time.monotonic() + request["wait_s"]
@@ -58,14 +58,14 @@ class Conversation:
         return {"version": version_of(self.client), "ports": len(ports), "python": sys.version.split()[0]}
 
     def offer(self, request: Json) -> Json:
-        """Sends on all directions at once for `duration_s`, waits for `drain_s`, and reads the counters when they stand still.
+        """Send in all directions at once for `duration_s`, wait for `drain_s`, and read the counters once they no longer change.
 
-        `seconds` is how long it really sent; `late` says that it was stopped.
+        In the reply, `seconds` is the real time of sending; `late` is true if it was stopped.
         """
         directions = request["directions"]
         senders = [direction["tx"] for direction in directions]
         ports = sorted(set(senders) | {direction["rx"] for direction in directions})
-        self.client.reset(ports=ports)  # no traffic, no streams, counters at nought
+        self.client.reset(ports=ports)  # no traffic, no streams, counters at 0
         self.client.set_port_attr(ports=ports, promiscuous=True)
         for direction in directions:
             self.client.add_streams(self.streams(direction), ports=[direction["tx"]])
@@ -91,7 +91,7 @@ class Conversation:
         }
 
     def wait(self, senders: List[int], longest_s: float) -> bool:
-        """Until all has been sent; whether it had to be stopped."""
+        """Wait until all frames are sent; return whether sending had to be stopped."""
         try:
             self.client.wait_on_traffic(ports=senders, timeout=longest_s)
         except Exception as error:
@@ -103,7 +103,7 @@ class Conversation:
         return False
 
     def push_out(self, senders: List[int], ports: List[int]) -> List[str]:
-        """Push out what the trial before left in these senders' rings, so that it is not counted in this one."""
+        """Push out the frames that the previous trial left in these senders' rings, so that this trial does not count them."""
         left = sorted(self.left.intersection(senders))
         if not left:
             return []
@@ -113,7 +113,7 @@ class Conversation:
         return self.stand_still(ports)[1]
 
     def stand_still(self, ports: List[int]) -> Tuple[Any, List[str]]:
-        """The statistics once the frames of these ports move no more, and what is to be said if they always did."""
+        """Return the statistics once the counters of these ports no longer change, with a warning if they never stop."""
         longest = time.monotonic() + LONGEST_STILL_S
         stats = self.client.get_stats()
         while True:
@@ -139,13 +139,13 @@ class Conversation:
         ]
 
     def close(self) -> None:
-        """Gives the ports back."""
+        """Release the ports."""
         if self.client is not None:
             self.client.disconnect()
 
 
 def counters_of(stats: Any, port: int) -> Json:  # noqa: ANN401 -- as below
-    """Counters of one port; those that this TRex lacks are absent."""
+    """Return the counters of one port; those that this TRex lacks are absent."""
     of_port = stats.get(port)
     missing = [name for name in NEEDED if of_port is None or name not in of_port]
     if missing:
@@ -161,19 +161,19 @@ def version_of(client: Any) -> str:  # noqa: ANN401 -- TRex's client has no type
 
 
 def answered(talk: Conversation, line: str) -> str:
-    """The line that answers one."""
+    """Return the reply to a request; both are lines of JSON."""
     number, answer = None, {}  # type: Any, Json
     try:
         request = json.loads(line)
         number = request.get("id")
         answer = {"ok": {"connect": talk.connect, "offer": talk.offer}[request["op"]](request)}
-    except Exception as error:  # noqa: BLE001 -- whatever went wrong is the answer
+    except Exception as error:  # noqa: BLE001 -- every error goes into the reply
         answer = {"err": "{}: {}".format(type(error).__name__, error)}  # noqa: UP032 -- as above
     return json.dumps(dict(answer, id=number)) + "\n"
 
 
 def main() -> None:
-    """Until standard input ends."""
+    """Answer requests until standard input ends."""
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     talk = Conversation()

@@ -1,4 +1,4 @@
-"""Input of TRex: its configuration for interfaces of the kernel, and frames byte by byte."""
+"""Input of TRex: its configuration for kernel interfaces, and frames byte by byte."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TTL = 64
 
 @dataclass(frozen=True)
 class TrexPort:
-    """An interface, its MAC, and that of whom it sends to."""
+    """An interface, its MAC, and the MAC of its next hop."""
 
     interface: str
     own_mac: str
@@ -28,10 +28,10 @@ class TrexPort:
 
 
 def config_of(ports: Sequence[TrexPort]) -> str:
-    """A trex_cfg.yaml for software mode.
+    """Return a trex_cfg.yaml for software mode.
 
-    TRex makes `--vdev=net_af_packetN,iface=NAME` of a name that is not a PCI address, with blocks as large as it needs (its main_dpdk.cpp);
-    `low_end` has it do with one core and no huge pages (trex_book, "kernel interfaces"). The MACs spare it ARP.
+    TRex turns a name that is not a PCI address into `--vdev=net_af_packetN,iface=NAME`, with blocks as large as it needs (its
+    main_dpdk.cpp). With `low_end` it needs one core and no huge pages (trex_book, "kernel interfaces"). With the MACs it needs no ARP.
     """
     lines = [
         f"- port_limit: {len(ports)}",
@@ -45,7 +45,7 @@ def config_of(ports: Sequence[TrexPort]) -> str:
 
 
 def streams_of(direction: Direction, mix: Mix, rate: Pps | None, own_mac: str) -> list[dict[str, Any]]:
-    """One stream a frame size, its rate in proportion to its weight; without a rate the weights alone, for TRex to scale to 100 %."""
+    """Return one stream per frame size, its rate in proportion to its weight. Without a rate, TRex scales the weights to 100 %."""
     total = sum(weight for _, weight in mix.parts)
     return [
         {"frame": frame_of(direction, own_mac, size).hex(), "pps": weight if rate is None else rate * weight / total}
@@ -54,13 +54,13 @@ def streams_of(direction: Direction, mix: Mix, rate: Pps | None, own_mac: str) -
 
 
 def frame_of(direction: Direction, own_mac: str, frame_bytes: int) -> bytes:
-    """A UDP frame, zeroes inside, without its FCS. The shortest over IPv4 is 46 bytes with it, over IPv6 66."""
+    """Return a UDP frame filled with zeros, without FCS. The shortest is 46 bytes with FCS over IPv4, 66 over IPv6."""
     source, destination = ipaddress.ip_address(direction.source), ipaddress.ip_address(direction.destination)
     header = 20 if source.version == 4 else 40  # noqa: PLR2004 -- the version's number
     payload = bytes(frame_bytes - FCS_BYTES - 14 - header - 8)
     length = 8 + len(payload)
     udp = struct.pack("!HHHH", direction.source_port, DESTINATION_PORT, length, 0)
-    if source.version == 4:  # noqa: PLR2004 -- the version of IP; no checksum is one that UDP over IPv4 allows (RFC 768)
+    if source.version == 4:  # noqa: PLR2004 -- the version of IP; UDP over IPv4 may omit the checksum (RFC 768)
         bare = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 20 + length, 0, 0, TTL, UDP, 0, source.packed, destination.packed)
         ip = bare[:10] + struct.pack("!H", checksum(bare)) + bare[12:]
     else:
@@ -72,7 +72,7 @@ def frame_of(direction: Direction, own_mac: str, frame_bytes: int) -> bytes:
 
 
 def checksum(data: bytes) -> int:
-    """The Internet checksum (RFC 1071)."""
+    """Return the Internet checksum (RFC 1071)."""
     padded = data + bytes(len(data) % 2)
     total: int = sum(struct.unpack(f"!{len(padded) // 2}H", padded))
     while total >> 16:

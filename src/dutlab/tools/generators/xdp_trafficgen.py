@@ -1,6 +1,6 @@
 """Generator `xdp-trafficgen` of xdp-tools: `xdp-trafficgen udp`, ended by timeout(1).
 
-It reports rates and no totals, so all numbers are those of the ports. What it takes to load its program counts as sending: rates are
+It reports rates and no totals, so all numbers are those of the ports. The time to load its program counts as time of sending: rates are
 too low by some tens of milliseconds of the trial.
 """
 
@@ -27,13 +27,13 @@ _UNABLE = re.compile(r"failed to load|Error probing|Couldn't|doesn't support|is 
 
 
 def make(model: GeneratorModel, place: GeneratorSite) -> GeneratorTool:
-    """Make the generator, as tools.generators asks for."""
+    """Make the generator; tools.generators.registry calls this."""
     assert isinstance(model, StreamsModel)  # noqa: S101 -- the registry's key
     return CountedGenerator(XdpTrafficgen(model, place), place)
 
 
 class XdpTrafficgen:
-    """A SendingProgram."""
+    """Program `xdp-trafficgen`, a generators.counted.SendingProgram."""
 
     tool = TOOL
 
@@ -41,7 +41,7 @@ class XdpTrafficgen:
         self._model, self._place = model, place
 
     async def check(self, host: Host) -> str:
-        """It sends one frame to the loopback, to see whether this kernel takes its programs. Raises ToolMissing, HostError."""
+        """Return its version, after a frame to the loopback proved that this kernel takes its programs. Raises ToolMissing, HostError."""
         done = await host.run([PROGRAM, "udp", "--version"], check=False)
         if (match := _VERSION.search(done.text + done.errors)) is None:
             what = "is not there" if done.status == NO_SUCH_PROGRAM else "reports no version"
@@ -53,7 +53,7 @@ class XdpTrafficgen:
         return match[1]
 
     async def send(self, direction: Direction, asked: SendOrder) -> SendReport:
-        """Raises ToolFailed, HostError."""
+        """Run the program. Raises ToolFailed, HostError."""
         host = self._place.hosts[direction.sender]
         if asked.frame_bytes != SHORTEST_FRAME and "--pkt-size" not in (await host.run([PROGRAM, "udp", "--help"], check=False)).text:
             what = f"this version sends {SHORTEST_FRAME} bytes with FCS and no other size"
@@ -66,7 +66,7 @@ class XdpTrafficgen:
 
 
 def command(direction: Direction, asked: SendOrder, streams: int) -> list[str]:
-    """Return the command of xdp-trafficgen(8). Its own link-local addresses are used where the link has none of IPv6."""
+    """Return the command of xdp-trafficgen(8). On a link without IPv6 it uses its own link-local addresses."""
     argv = [PROGRAM, "udp", "--dst-mac", direction.destination_mac, "--dst-port", str(DESTINATION_PORT), "--threads", str(streams)]
     if ":" in direction.source:
         argv += ["--dst-addr", direction.destination, "--src-addr", direction.source]
@@ -76,6 +76,6 @@ def command(direction: Direction, asked: SendOrder, streams: int) -> list[str]:
 
 
 def why_unable(done: Done) -> str:
-    """The last line in which it says that it cannot, or nothing."""
+    """Return the first line that says that it cannot work; empty if there is none."""
     lines = (done.text + "\n" + done.errors).splitlines()
     return next((line.strip() for line in lines if _UNABLE.search(line)), "")

@@ -1,1 +1,1 @@
-"""The tool `iperf3`: the program, its JSON, TCP tests, and datagrams."""
+"""Tool `iperf3`: the program, its JSON, TCP tests, and datagrams."""

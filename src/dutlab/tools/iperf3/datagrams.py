@@ -1,11 +1,11 @@
-"""One test of `iperf3 -u`: datagrams of one length from a socket of the sender to one of the receiver, and what both ends say of them.
+"""One test of `iperf3 -u`: datagrams of one length from a socket of the sender to one of the receiver, and the counts of both ends.
 
-From 3.11 on, what arrived is taken from the payload that the server counted: its count of datagrams is the highest number that it saw, so
-that what was lost at the end is missing in it. Before 3.11 a server prints 0 bytes. What arrived is then what was sent less what the server
-missed: the gaps in the numbers, and all after the highest number, unless they were sent in the last 10 ms. The server stops reading when
-the client is done, so these may have arrived unread.
+Since 3.11, received datagrams follow from the payload that the server counted. The server's count of datagrams is the highest number that
+it saw, so it lacks datagrams lost at the end. Before 3.11 a server prints 0 bytes. Then received is sent less what the server missed: the
+gaps in the numbers, and all after the highest number, unless they were sent in the last 10 ms. The server stops reading when the client is
+done, so these may have arrived unread.
 
-With a warm-up (-O) both ends leave out other seconds, and up to 3.13 a client counts what was lost in its own as lost. What arrived is then
+With a warm-up (-O) the two ends omit different seconds, and up to 3.13 a client counts losses in its own warm-up as lost. Then received is
 the share of those sent that the server did not miss.
 """
 
@@ -25,12 +25,12 @@ from dutlab.tools.json_text import Unreadable, UnreadableError, member, number, 
 
 GRACE_S = 15.0
 _UNREAD_S = 0.01
-"""Time before the end of whose datagrams some may wait in the server's socket."""
+"""Time before the end; datagrams sent in it may still wait in the server's socket."""
 
 
 @dataclass(frozen=True)
 class DatagramEnd:
-    """A host, the address that iperf3 is bound to there, and the cores that it runs on."""
+    """A host, the address that iperf3 is bound to there, and its cores."""
 
     host: Host
     address: str
@@ -39,26 +39,26 @@ class DatagramEnd:
 
 @dataclass(frozen=True)
 class Datagrams:
-    """Datagrams: `length` bytes of payload each, `rate` a second of all streams together; None is as fast as it can."""
+    """Datagrams of a test: `length` bytes of payload each, `rate` a second of all streams together; None: as fast as it can."""
 
     length: int
     rate: float | None
     seconds: float
-    """iperf3 takes whole ones: it is rounded up."""
+    """Duration; rounded up, since iperf3 takes whole seconds."""
     streams: int = 1
     omit_s: int = 0
     bits_per_s: float | None = None
-    """Instead of `rate`: of payload, of all streams together."""
+    """Payload bits a second of all streams together, instead of `rate`."""
 
     @property
     def whole_seconds(self) -> int:
-        """Options of iperf3."""
+        """Duration in whole seconds, at least one."""
         return max(1, math.ceil(self.seconds))
 
 
 @dataclass(frozen=True)
 class Sent:
-    """Account of the datagrams."""
+    """Account of the datagrams of a test."""
 
     sent: int
     received: int
@@ -69,7 +69,7 @@ class Sent:
 
 
 async def send(near: DatagramEnd, far: DatagramEnd, datagrams: Datagrams, *, name: str, first_port: int) -> Sent:
-    """From a client on `near` to a server on `far`; `name` begins the names of the raw files. Raises ToolFailed, ToolMissing, HostError."""
+    """Send from a client on `near` to a server on `far`; `name` is in the names of raw files. Raises ToolFailed, ToolMissing, HostError."""
     async with AsyncExitStack() as ended_at_exit:
         port, server = await listen(far.host, far.address, first_port, ended_at_exit, cores=far.cores)
         argv = [*near.host.system.pinned(near.cores), PROGRAM, "-c", far.address, "-p", str(port), "-B", near.address, "-u", "-J"]
@@ -88,7 +88,7 @@ async def send(near: DatagramEnd, far: DatagramEnd, datagrams: Datagrams, *, nam
 
 
 def read_ends(client: Done, server: Done, length: int, raw: Mapping[str, bytes]) -> Sent:
-    """Out of the client's report, and the server's where the client's has nothing of what was received. Raises UnreadableError."""
+    """Return the account from the client's report, and the server's where the client's lacks what was received. Raises UnreadableError."""
     document, repairs = read_object(client.stdout)
     if (error := document.get("error")) is not None:
         raise UnreadableError(f"it reports: {str(error).removeprefix('error - ')}", Unreadable.REPORTED)
@@ -115,7 +115,7 @@ def _after_warm_up(found: Sent, document: Mapping[str, Any], server: Done) -> Se
 
 
 def _seen_by(server: Done) -> Mapping[str, Any]:
-    """The sum that the server reports; empty where its report cannot be read."""
+    """Return the sum in the server's report; empty if the report cannot be read."""
     try:
         return member(member(read_object(server.stdout)[0], "end"), "sum")
     except UnreadableError:
@@ -140,6 +140,6 @@ def _before_3_11(document: Mapping[str, Any], server: Done, length: int) -> Sent
 
 
 def _bit_rate(datagrams: Datagrams) -> str:
-    """Payload bits a second of one stream (`-b`); 0 is not a limit."""
+    """Return the payload bits a second of one stream (`-b`); 0 means unlimited."""
     bits = datagrams.bits_per_s if datagrams.rate is None else datagrams.rate * datagrams.length * 8
     return "0" if bits is None else str(max(1, round(bits / datagrams.streams)))

@@ -1,12 +1,11 @@
-"""Reads what `iperf3 -J` prints, from any version, whole or not.
+"""Read the output of `iperf3 -J` of any version, complete or not.
 
-UDP before 3.11 has one sum, `end.sum`. Its `bytes` are those sent; a server says 0, because it prints before the client reports. `packets`
-are those sent, from 3.2 on; before it is the highest number that the receiver saw. What arrived is `packets - lost_packets`
+UDP before 3.11 has one sum, `end.sum`. Its `bytes` are those sent; a server reports 0, because it prints before the client reports.
+`packets` are those sent since 3.2; before 3.2 it is the highest number that the receiver saw. Received is `packets - lost_packets`
 (iperf_print_results() of the tags 3.0.12, 3.1.3, 3.2, 3.7, 3.10.1 and 3.11).
 
-The format is made in iperf3's src/iperf_api.c. Read here as well as what `json_text` mends, all seen in the wild: no output at
-all, an `error` with figures that look real, and exit status 0 with an error (3.12 says "unable to connect" that way), which is why the
-status is not looked at.
+The format is that of iperf3's src/iperf_api.c. `json_text` repairs faults of the JSON. Other faults that occur: no output at all, an
+`error` with plausible figures, and exit status 0 with an error (3.12, for "unable to connect"). So the status is ignored.
 """
 
 from __future__ import annotations
@@ -32,27 +31,27 @@ def _sum(ours: _N | None, theirs: _N | None) -> _N | None:
 
 @dataclass(frozen=True)
 class Iperf3Interval:
-    """One line of the report: all streams together, `end_s` after the test began, omitted seconds included."""
+    """One interval of the report: all streams together. It ends `end_s` after the test began, omitted seconds included."""
 
     end_s: float
     goodput_bps: float
-    """Goodput; of UDP, at a sender: the sent rate."""
+    """Goodput; for a UDP sender, the sent rate."""
     retransmits: int | None
     of_sender: bool = True
-    """True if it is of a UDP sender, which lacks what a receiver counts."""
+    """True for a UDP sender, which lacks the counts of a receiver."""
 
     def __add__(self, other: Iperf3Interval) -> Iperf3Interval:
-        """That of two clients."""
+        """Return the sum of two clients."""
         return replace(self, goodput_bps=self.goodput_bps + other.goodput_bps, retransmits=_sum(self.retransmits, other.retransmits))
 
 
 @dataclass(frozen=True)
 class Iperf3Result:
-    """One test's end. Rates are payload bits per second over the time that was not omitted; None is what this iperf3 does not tell."""
+    """Result of one test. Rates are payload bits per second over the time that was not omitted; None: this iperf3 does not report it."""
 
     received_bps: float
     sent_bps: float | None
-    """None in the report of a server that receives: it prints before the client says what it sent."""
+    """Sent rate; None in the report of a server that receives, which prints before the client reports what it sent."""
     received_bytes: int
     sent_bytes: int | None
     seconds: float
@@ -63,13 +62,13 @@ class Iperf3Result:
     version: str
     intervals: tuple[Iperf3Interval, ...] = ()
     repairs: tuple[str, ...] = field(default=())
-    """Repairs and omissions before the output could be read."""
+    """Repairs and omissions that were needed to read the output."""
     loss_ratio: float | None = None
     jitter_ns: float | None = None
     below_zero: str = ""
-    """Lost datagrams of UDP, where their number is below zero."""
+    """Count of lost UDP datagrams, if it is negative."""
     began_s: float | None = None
-    """When it began, in whole seconds since 1970 by the clock of the client."""
+    """Start of the test, in whole seconds since 1970 by the client's clock."""
 
     @property
     def figures(self) -> dict[str, float]:
@@ -86,7 +85,7 @@ class Iperf3Result:
         return {name: float(value) for name, value in known.items() if value is not None}
 
     def __add__(self, other: Iperf3Result) -> Iperf3Result:
-        """Both clients of one link, which sent at the same time. What one does not tell, both do not."""
+        """Return the sum of two clients of one link, which sent at the same time. A value that one lacks is None."""
         return replace(
             self,
             received_bps=self.received_bps + other.received_bps,
@@ -104,34 +103,35 @@ class Iperf3Result:
 
 @dataclass(frozen=True)
 class Sums:
-    """The end of a report in the form that 3.11 and later print. A mapping is empty where this end does not know that side."""
+    """Sums of a report in the form of 3.11 and later. A mapping is empty if this end does not know that side."""
 
     sent: Mapping[str, Any]
     received: Mapping[str, Any]
     loss_ratio: float | None = None
-    """Lost datagrams of UDP among those sent."""
+    """Share of lost UDP datagrams among those sent."""
     jitter_ns: float | None = None
     repairs: tuple[str, ...] = ()
     below_zero: str = ""
 
 
 def of_clients(results: Sequence[Iperf3Result]) -> Iperf3Result:
-    """Clients of one link as one. The sum of their rates would say too much where they did not run at the same time."""
+    """Return the clients of one link as one. If they did not run at the same time, the sum of their rates is reduced."""
     whole, later_s = reduce(add, results), apart_s(results)
     share = whole.seconds / (whole.seconds + later_s) if whole.seconds else 1.0
     return replace(whole, received_bps=whole.received_bps * share, sent_bps=None if whole.sent_bps is None else whole.sent_bps * share)
 
 
 def apart_s(results: Sequence[Iperf3Result]) -> float:
-    """How long after the first of them the last began. A second says nothing: they tell whole ones."""
+    """Return how long after the first client the last one began; 0 for one second or less, since clients report whole seconds."""
     began = [r.began_s for r in results if r.began_s is not None]
     return later_s if began and (later_s := max(began) - min(began)) > 1 else 0.0
 
 
 def both_ways(link: str, forward: Mapping[str, float] | None, back: Mapping[str, float] | None) -> dict[str, dict[str, float]]:
-    """Those of the link in each direction, and both together. An end's processor works for both: `sender` is the client's.
+    """Return the figures of each direction of a link, and of both together.
 
-    None is a direction that the report does not tell; then there is no sum.
+    An end's processor works for both directions: `sender` is the client's. None is a direction that the report lacks; then there is no
+    sum.
     """
     ways = {place: of for place, of in ((link, forward), (back_of(link), back)) if of is not None}
     if len(ways) == 1 or forward is None or back is None:
@@ -144,31 +144,31 @@ def both_ways(link: str, forward: Mapping[str, float] | None, back: Mapping[str,
 
 _OF_PROCESSOR = ("sender_cpu_percent", "receiver_cpu_percent")
 BACK = "_bidir_reverse"
-"""Ending of the names of the other direction's sums (iperf_api.c, since 3.11), and here of those of 3.7 to 3.10, which come twice.
+"""Ending of the names of the reverse direction's sums (iperf_api.c, since 3.11). It is added here for 3.7 to 3.10, whose names repeat.
 
 At both ends the sums without it are from client to server.
 """
 _APART = 0.05
-"""Both ends leave out other seconds of a warm-up, which differ by some tens of milliseconds."""
+"""Difference of loss ratios that a warm-up explains: the seconds that the two ends omit differ by some tens of milliseconds."""
 _LONGEST_DATAGRAM = 65535
-"""RFC 768: the length field has 16 bits."""
+"""Longest datagram, in bytes: the length field has 16 bits (RFC 768)."""
 
 
 def parse(output: bytes, *, back: bool = False) -> Iperf3Result:
-    """The result of a TCP test from the client's output; `back`: of the other direction of a test in both.
+    """Return the result of a TCP test from the client's output; `back`: of the reverse direction of a test in both.
 
-    Raises UnreadableError when it holds none.
+    Raises UnreadableError if there is none.
     """
     return result_of(*read_report(output), back=back)
 
 
 def read_report(output: bytes) -> tuple[dict[str, Any], list[str]]:
-    """The object that `-J` printed, and what was mended in it. Raises UnreadableError."""
+    """Return the object that `-J` printed, and its repairs. Raises UnreadableError."""
     return read_object(output, again=BACK)
 
 
 def result_of(document: Mapping[str, Any], repairs: Sequence[str], *, back: bool = False) -> Iperf3Result:
-    """The result in a report that was read; `repairs` is what was mended in it. Raises UnreadableError when it holds none."""
+    """Return the result in a report, which was read with `repairs`. Raises UnreadableError if there is none."""
     suffix = BACK if back else ""
     if (error := document.get("error")) is not None:
         raise UnreadableError(f"it reports: {str(error).removeprefix('error - ')}", Unreadable.REPORTED)
@@ -180,7 +180,7 @@ def result_of(document: Mapping[str, Any], repairs: Sequence[str], *, back: bool
     cpu = member(end, "cpu_utilization_percent")
     is_server = "accepted_connection" in start
     ours, theirs = ("host_total", "remote_total") if is_server == is_reverse(document) else ("remote_total", "host_total")
-    if is_server:  # it does not know the client's processor either, and says 0
+    if is_server:  # it does not know the client's processor, and reports 0
         cpu = {key: value for key, value in cpu.items() if key != "remote_total"}
     if not isinstance(intervals := document.get("intervals", []), list):
         intervals, repairs = [], [*repairs, "the list of intervals is invalid and was left out"]
@@ -211,9 +211,9 @@ def result_of(document: Mapping[str, Any], repairs: Sequence[str], *, back: bool
 
 
 def sums_of(document: Mapping[str, Any], *, back: bool = False) -> Sums:
-    """Return what was sent and received in a report that was read; `back` as in parse().
+    """Return the sums sent and received in a report; `back` as in parse().
 
-    Raises UnreadableError where it has the sums of both directions under one name.
+    Raises UnreadableError if the sums of both directions have one name.
     """
     start, end, suffix = member(document, "start"), member(document, "end"), BACK if back else ""
     sent, received, both = (member(end, f"{name}{suffix}") for name in ("sum_sent", "sum_received", "sum"))
@@ -238,7 +238,7 @@ def sums_of(document: Mapping[str, Any], *, back: bool = False) -> Sums:
         else:
             received = _received_by_server(document, came)
     elif not is_server and omits and loss is not None and abs((of_payload := _lost_payload(sent, received)) - loss) > _APART:
-        loss = of_payload  # 3.11 to 3.13: a client counts what was lost in the warm-up, too
+        loss = of_payload  # 3.11 to 3.13: a client also counts losses of the warm-up
         repairs.append("this iperf3 counts datagrams lost in the warm-up (-O) as lost: the loss is that of the payload")
     elif is_server and sends:
         received = received if number(received, "bytes") else {}
@@ -251,18 +251,18 @@ def sums_of(document: Mapping[str, Any], *, back: bool = False) -> Sums:
 
 
 def _lost_payload(sent: Mapping[str, Any], received: Mapping[str, Any]) -> float:
-    """The share of bytes that did not come."""
+    """Return the share of bytes that did not arrive."""
     size = number(sent, "bytes")
     return max(0.0, 1 - (number(received, "bytes") or 0.0) / size) if size else 0.0
 
 
 def _more_than_all(packets: float | None, lost: float | None) -> list[str]:
-    """Return the fault of a count of lost datagrams above that of all."""
+    """Return a fault if more datagrams are counted as lost than in all."""
     return [f"it counts {lost:.0f} datagrams as lost of {packets:.0f}"] if packets and lost is not None and lost > packets else []
 
 
 def _before_3_11(both: Mapping[str, Any], length: float | None, came: float) -> tuple[Mapping[str, Any], Mapping[str, Any], float | None]:
-    """Sums of what was sent and received, and the loss, from the one sum of a client; `length` bytes are in a datagram."""
+    """Return the sums sent and received, and the loss ratio, from the one sum of a client. A datagram has `length` bytes."""
     sent_bytes, sent_bps = number(both, "bytes") or 0.0, number(both, "bits_per_second") or 0.0
     packets = max(number(both, "packets") or 0.0, sent_bytes // length if length else 0.0)
     share = came / packets if packets else 0.0
@@ -272,7 +272,7 @@ def _before_3_11(both: Mapping[str, Any], length: float | None, came: float) -> 
 
 
 def _received_by_server(document: Mapping[str, Any], came: float) -> Mapping[str, Any]:
-    """From a server before 3.11, whose sum has 0 bytes: its intervals, or else its count of datagrams."""
+    """Return the received sum of a server before 3.11, which has 0 bytes: from its intervals, or else its count of datagrams."""
     raw, both = document.get("intervals"), member(member(document, "end"), "sum")
     totals = [member(entry, "sum") for entry in raw if isinstance(entry, Mapping)] if isinstance(raw, list) else []
     totals = [total for total in totals if not total.get("omitted")]
@@ -291,13 +291,13 @@ def _datagram_bytes(start: Mapping[str, Any]) -> float | None:
 
 
 def intervals_in(output: bytes, *, back: bool = False) -> tuple[Iperf3Interval, ...]:
-    """The intervals of one end, whole or not; `back` as in parse(). Raises UnreadableError."""
+    """Return the intervals of one end, complete or not; `back` as in parse(). Raises UnreadableError."""
     raw = read_report(output)[0].get("intervals")
     return _intervals(raw if isinstance(raw, list) else [], f"sum{BACK if back else ''}")
 
 
 def round_trips_in(output: bytes) -> tuple[tuple[float, float], ...]:
-    """(seconds after the test began, nanoseconds): the smoothed round trip of each stream that this end sends, interval by interval.
+    """Return (seconds after the test began, nanoseconds): the smoothed round trip of each sending stream of this end, per interval.
 
     It is tcpi_rtt of TCP_INFO in microseconds; a receiver has none (iperf3: iperf_tcp.c, print_interval_results()). Raises UnreadableError.
     """
@@ -313,19 +313,19 @@ def is_reverse(document: Mapping[str, Any]) -> bool:
 
 
 def _is_both_ways(end: Mapping[str, Any]) -> bool:
-    """Return whether streams of both directions are in it; before 3.7 no stream says which it has."""
+    """Return whether there are streams of both directions; before 3.7 no stream states its direction."""
     streams = end.get("streams")
     ends = [e for s in streams if isinstance(s, Mapping) for e in s.values() if isinstance(e, Mapping)] if isinstance(streams, list) else []
     return {e["sender"] for e in ends if isinstance(e.get("sender"), bool)} == {True, False}
 
 
 def has_back(document: Mapping[str, Any]) -> bool:
-    """Return whether it is of a test in both directions whose report distinguishes them."""
+    """Return whether the report is of a test in both directions, with separate sums."""
     return any(key.startswith("sum") and key.endswith(BACK) for key in member(document, "end"))
 
 
 def error_in(output: bytes) -> str | None:
-    """The `error` that iperf3 reports, or None; never raises."""
+    """Return the `error` that iperf3 reports, or None; never raises."""
     try:
         document, _ = read_object(output)
     except UnreadableError:
@@ -349,7 +349,7 @@ def omitted(document: Mapping[str, Any]) -> int:
 
 
 def _intervals(raw: list[Any], name: str) -> tuple[Iperf3Interval, ...]:
-    """Those that count: not omitted, at least half as long as the longest (the last may be a sliver), with a rate."""
+    """Return the intervals that count: not omitted, with a rate, and at least half as long as the longest (the last may be short)."""
     intervals, begun_s = [], 0.0
     totals = [member(entry, name) if isinstance(entry, Mapping) else {} for entry in raw]
     least_s = max((number(total, "seconds") or 0.0 for total in totals), default=0.0) / 2
@@ -362,6 +362,6 @@ def _intervals(raw: list[Any], name: str) -> tuple[Iperf3Interval, ...]:
 
 
 def _count(document: Mapping[str, Any], key: str) -> int | None:
-    """A counter; old builds without TCP_INFO leave it out or say -1."""
+    """Return a counter; None if it is absent or -1, as in old builds without TCP_INFO."""
     count = number(document, key)
     return None if count is None else int(count)

@@ -1,11 +1,11 @@
-"""Workload `datagrams`: `iperf3 -u` with one length after the other, and why the answer steps where a packet no longer carries a datagram.
+"""Workload `datagrams`: `iperf3 -u` with one length after another, and the step where one packet no longer carries a datagram.
 
 A datagram longer than the path MTU less its headers is sent in fragments (RFC 791 section 3.2, RFC 8200 section 4.5): more packets for the
-same datagram, and the loss of any one loses all of it. Where that begins follows from the path MTU, which pings find, not from the answer.
+same datagram, and the loss of any one loses all of it. The limit follows from the path MTU, which pings find, not from the results.
 
-Figures of a link: path_mtu_bytes, whole_bytes (the longest datagram that one packet carries), and of the lengths just above and just below
-that, where both were measured, the ratio of datagrams a second: offered_step_ratio and received_step_ratio. Table `lengths`: a row a link
-and length.
+Figures of a link: path_mtu_bytes, whole_bytes (the longest datagram that one packet carries), offered_step_ratio and received_step_ratio.
+The ratios are datagrams a second at the measured length just above the limit, divided by those just below it. Table `lengths`: a row per
+link and length.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ from dutlab.units import si
 
 _UDP = 8
 _IP_HEADER = {4: 20, 6: 40 + 8}
-"""In front of each fragment; over IPv6 with the fragment header."""
+"""Header bytes of each fragment; over IPv6 with the fragment header."""
 _UNIT = 8
-"""Offsets of fragments count so many bytes."""
+"""Unit of fragment offsets, in bytes."""
 
 
 class Iperf3Lengths:
-    """Drives iperf3 on both ends of a path; `cpus` is host → cores."""
+    """iperf3 on both ends of a path. `cpus` is host → cores."""
 
     def __init__(self, hosts: Mapping[str, Host], testbed: Testbed, cpus: Mapping[str, Sequence[int]]) -> None:
         self._hosts, self._testbed, self._cpus = hosts, testbed, cpus
 
     async def measure(self, cell: Cell) -> Measured:
-        """Raises InputError, ToolFailed, HostError."""
+        """Measure each length in turn. Raises InputError, ToolFailed, HostError."""
         setting = cell.setting_as(DatagramsSetting)
         wanted = [
             Datagrams(n, setting.rate_pps, setting.duration_s, setting.streams, setting.omit_s, setting.rate_bps)
@@ -71,7 +71,7 @@ class Iperf3Lengths:
         return Measured(figures=figures, tables={"lengths": rows}, raw=raw, notes=notes, doubts=tuple(doubts))
 
     async def _path_mtus(self, cell: Cell) -> tuple[dict[str, int], list[str]]:
-        """Path MTU of each link; where pings are not answered, the MTU of its ports, and a note that says so."""
+        """Return the path MTU of each link; if pings are not answered, the MTU of its ports, and a note that says so."""
         try:
             record = await Ping(self._hosts, self._testbed).path_mtu(cell)
         except MeasurementError as e:
@@ -92,12 +92,12 @@ class Iperf3Lengths:
 
 
 async def lengths(site: GeneratorSite, cell: Cell) -> Measured:
-    """Workload `datagrams`. Raises as Iperf3Lengths.measure."""
+    """Run workload `datagrams`. Raises as Iperf3Lengths.measure."""
     return await Iperf3Lengths(site.hosts, site.testbed, site.cpus).measure(cell)
 
 
 def packets_of(length: int, mtu: int, version: int) -> int:
-    """Into how many IP packets a datagram of `length` bytes of payload goes."""
+    """Return the number of IP packets for a datagram of `length` bytes of payload."""
     if length + IP_UDP[version] <= mtu:
         return 1
     each = (mtu - _IP_HEADER[version]) // _UNIT * _UNIT
@@ -106,22 +106,22 @@ def packets_of(length: int, mtu: int, version: int) -> int:
 
 @dataclass(frozen=True)
 class LengthStep:
-    """The longest length that went whole and the shortest that did not, of those measured."""
+    """Longest measured length that one packet carried, and shortest that took several."""
 
     whole: Row
     split: Row
 
     def ratio(self, name: str) -> float:
-        """Above ÷ below."""
+        """Return the value above the limit ÷ the value below it."""
         return _number(self.split, name) / _number(self.whole, name)
 
     @property
     def figures(self) -> dict[str, float]:
-        """Under the names of figures."""
+        """Both ratios, under the names of figures."""
         return {f"{what}_step_ratio": self.ratio(f"{what}_pps") for what in ("offered", "received")}
 
     def words(self, link: str, mtu: int, version: int) -> str:
-        """One sentence: where the step is, why, and how large."""
+        """Return a sentence with the place of the step, its cause and its size."""
         below, above = (int(_number(row, "length_bytes")) for row in (self.whole, self.split))
         headers, packets = IP_UDP[version], int(_number(self.split, "packets_per_datagram"))
         limit = f"the path MTU of {mtu} bytes carries datagrams of up to {mtu - headers} bytes whole ({headers} bytes are headers)"
@@ -134,7 +134,7 @@ class LengthStep:
 
 
 def step_of(rows: Sequence[Row], whole_bytes: int) -> LengthStep | None:
-    """None where the lengths of one link lie on one side of the limit, or nothing was received below it."""
+    """Return the step of a link; None if all lengths are on one side of the limit, or nothing was received below it."""
     whole = max((r for r in rows if _number(r, "length_bytes") <= whole_bytes), key=lambda r: _number(r, "length_bytes"), default=None)
     split = min((r for r in rows if _number(r, "length_bytes") > whole_bytes), key=lambda r: _number(r, "length_bytes"), default=None)
     return LengthStep(whole, split) if whole is not None and split is not None and _number(whole, "received_pps") > 0 else None

@@ -1,4 +1,4 @@
-"""The program iperf3: found and versioned on a host, and its server seen listening before anybody connects."""
+"""Program iperf3: its version on a host, its server, which listens before a client connects, and its client."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from dutlab.reason import reason_in
 from dutlab.tools.iperf3 import json_output
 
 TOOL = PROGRAM = "iperf3"
-OLDEST = (3, 1)  # esnet/iperf release notes: 3.1 brought -1 that can be relied on and server-side JSON with every field read here
-BOTH_WAYS = (3, 7)  # the same: 3.7 brought --bidir
+OLDEST = (3, 1)  # esnet/iperf release notes: since 3.1, -1 is reliable and the server's JSON has every field read here
+BOTH_WAYS = (3, 7)  # same source: 3.7 brought --bidir
 FIRST_PORT = 5201
 PORTS_TRIED = 8
 LISTEN_TRIES, LISTEN_PAUSE_S = 100, 0.05
 SERVER_ENDS_S, SERVER_FAILS_S = 60.0, 5.0
-"""After a client that got its result the server ends by itself, late where it gets no CPU; after one that failed it may still listen."""
+"""Time for the server to end. After a successful client it ends automatically, late without CPU; after a failed one it may still listen."""
 _VERSION = re.compile(r"^iperf (\d+)\.(\d+)")
 
 
 async def version_of(host: Host, oldest: tuple[int, int] = OLDEST, why: str = "") -> str:
-    """`3.12`. Raises ToolMissing; `why` says what needs `oldest`."""
+    """Return the version, as in `3.12`. Raises ToolMissing; `why` says what needs `oldest`."""
     done = await host.run([PROGRAM, "--version"], check=False)
     if done.status == NO_SUCH_PROGRAM:
         raise ToolMissing("iperf3 is not there", tool=TOOL, host=host.name, remedy=how_to_install(host, TOOL))
@@ -51,10 +51,10 @@ async def listen(
     cores: Sequence[int] | None = None,
     more: Sequence[str] = (),
 ) -> tuple[int, Process]:
-    """A server that has been seen listening, on the first free port from `first_port`, with `more` options. Raises ToolFailed."""
+    """Start a server on the first free port from `first_port`, with `more` options; return once it listens. Raises ToolFailed."""
     for port in range(first_port, first_port + PORTS_TRIED):
         if await _is_taken(host, port):
-            continue  # somebody's server; ours could not tell its own readiness from theirs
+            continue  # another server listens: it would be taken for ours
         server = await host.spawn([*host.system.pinned(cores or ()), PROGRAM, "-s", "-B", address, "-p", str(port), "-1", "-J", *more])
         ended_at_exit.push_async_callback(server.end)
         if (why := await _why_silent(host, server, port)) is None:
@@ -66,9 +66,9 @@ async def listen(
 
 
 async def run_client(host: Host, argv: Sequence[str], *, timeout_s: float, name: str, lets: str) -> Done:
-    """A client to its end, whatever its status; `name` is of what it measures, `lets` what the link must let through.
+    """Run a client to its end, with any status. `name` is what it measures; `lets` is what the link must let through.
 
-    Raises ToolFailed when it does not end in time, ToolMissing, HostError.
+    Raises ToolFailed if it does not end in time, ToolMissing, HostError.
     """
     try:
         client = await host.run(argv, timeout_s=timeout_s, check=False, most_bytes=OUTPUT_BYTES)
@@ -81,7 +81,7 @@ async def run_client(host: Host, argv: Sequence[str], *, timeout_s: float, name:
 
 
 async def ended(server: Process, client: Done) -> Done:
-    """Return the server's output at its end, once its client has gone."""
+    """Return the server's output once it has ended, after its client."""
     try:
         return await server.wait(SERVER_ENDS_S if json_output.is_whole(client.stdout) else SERVER_FAILS_S)
     except CommandTimedOut:
@@ -103,7 +103,7 @@ async def _seen_listening(host: Host, port: int) -> bool:
 
 
 async def _why_silent(host: Host, server: Process, port: int) -> str | None:
-    """None as soon as `server` listens on `port`; otherwise why it does not."""
+    """Return None as soon as `server` listens on `port`; otherwise why it does not."""
     looking = asyncio.create_task(_seen_listening(host, port))
     # With -J a server prints nothing before its test is over: a line, or the end of its output, means that it has failed.
     speaking = asyncio.create_task(server.readline())

@@ -104,7 +104,7 @@ async def check(site: GeneratorSite, cells: Sequence[Cell]) -> str:
 
 
 class Iperf3:
-    """Drives iperf3 on the hosts of links. `cpus` is host → cores for taskset; a host that is absent or empty is not pinned."""
+    """iperf3 on the hosts of links. `cpus` is host → cores for taskset; a host that is absent or empty is not pinned."""
 
     def __init__(
         self,
@@ -207,12 +207,12 @@ class Iperf3:
 
 
 async def goodput(site: GeneratorSite, cell: Cell) -> Measured:
-    """Workload `iperf3`. Raises as Iperf3.measure."""
+    """Run workload `iperf3`. Raises as Iperf3.measure."""
     return await Iperf3(site.hosts, site.testbed, site.cpus, site.tell, site.numbered_links).measure(cell)
 
 
 async def pair(site: GeneratorSite, cell: Cell) -> Measured:
-    """Workload `matrix`. Raises as Iperf3.pair."""
+    """Run workload `matrix`. Raises as Iperf3.pair."""
     return await Iperf3(site.hosts, site.testbed, site.cpus, site.tell).pair(cell)
 
 

@@ -1,7 +1,7 @@
-"""One line of what iperf3 and iperf 2 print for people: an interval or a sum, with its rate and what follows it.
+"""One line of the output of iperf3 and iperf 2 for people: an interval or a sum, with its rate and the counts after it.
 
-The lines are those of iperf3's src/iperf_locale.c. Rates are printed in three digits, bits in powers of 1000 and bytes (`-f K`, `-f M`) in
-powers of 1024 (units.c, unit_snprintf()).
+The lines are those of iperf3's src/iperf_locale.c. Rates have three digits, bits in powers of 1000 and bytes (`-f K`, `-f M`) in powers of
+1024 (units.c, unit_snprintf()).
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ class ReceivedDatagrams:
 
     @property
     def lost(self) -> int:
-        """Not below zero."""
+        """Lost datagrams, 0 or more."""
         return max(0, self.counted_lost)
 
 
 @dataclass(frozen=True)
 class TextLine:
-    """Payload bits a second between two instants of a test. `at` is the line's place in the text, in characters."""
+    """A line: payload bits a second between two instants of a test. `at` is its offset in the text, in characters."""
 
     at: int
     stream: str
-    """The number of a stream, or SUM."""
+    """Number of a stream, or SUM."""
     role: str
     """Role in a test of both directions (--bidir): TX-C, RX-C, TX-S or RX-S; else empty."""
     from_s: float
@@ -61,7 +61,7 @@ class TextLine:
 
     @property
     def side(self) -> str:
-        """`sender` or `receiver` of a line of sums; empty of an interval, and of iperf 2 and UDP before iperf3 3.1."""
+        """`sender` or `receiver` in a line of sums; empty in an interval, and in iperf 2 and UDP before iperf3 3.1."""
         return next((side for side in ("sender", "receiver") if self.rest.rstrip().endswith(side)), "")
 
     @property
@@ -71,29 +71,29 @@ class TextLine:
 
     @property
     def datagrams(self) -> ReceivedDatagrams | None:
-        """None of TCP, and of an interval of who sends."""
+        """Counts of a UDP receiver; None for TCP, and for an interval of a sender."""
         match = _DATAGRAMS.search(self.rest)
         return ReceivedDatagrams(_number(match["jitter"]) * 1e6, int(match["lost"]), int(match["total"])) if match else None
 
     @property
     def retransmits(self) -> int | None:
-        """None where the system does not tell them (Windows), and of who receives."""
+        """Retransmits; None for a receiver, and on a system that does not report them (Windows)."""
         found = _RETRANSMITS.match(self.rest)
         return int(found[1]) if found else None
 
 
 def unstamped(text: str) -> str:
-    """Return the text without prefixes of its lines: times (`--timestamps`, ts), names of a log, which may put each in quotes."""
+    """Return the text without prefixes of its lines: times (`--timestamps`, ts), or the names and quotes of a log."""
     return _STAMP.sub("", _QUOTE.sub("", text))
 
 
 def _number(digits: str) -> float:
-    """With the point of any language: never more than two digits follow it but of times."""
+    """Return a number with a decimal point or comma; no number here has a thousands separator."""
     return float(digits.replace(",", "."))
 
 
 def lines_of(text: str) -> Iterator[TextLine]:
-    """Every such line of a text, in its order; one with a number that nothing counts is none."""
+    """Yield every such line of a text, in order, without lines whose numbers are too large to be real."""
     for m in _LINE.finditer(text):
         is_bits = m["unit"] == "bits"
         bps = _number(m["rate"]) * (1e3 if is_bits else 1024.0) ** _POWERS[m["prefix"]] * (1 if is_bits else 8)
@@ -103,6 +103,6 @@ def lines_of(text: str) -> Iterator[TextLine]:
 
 
 def mean_bps(lines: Sequence[TextLine]) -> float | None:
-    """Over the time of intervals that follow each other; None where there are none."""
+    """Return the mean rate over successive intervals; None if there are none."""
     seconds = sum(line.to_s - line.from_s for line in lines)
     return sum(line.bps * (line.to_s - line.from_s) for line in lines) / seconds if seconds > 0 else None

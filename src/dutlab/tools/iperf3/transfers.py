@@ -1,7 +1,7 @@
-"""TCP that fills a link while something else is measured: a methods.transfer_ports.Transfers of iperf3.
+"""TCP that fills a link while something else is measured: a methods.transfer_ports.Transfers by iperf3.
 
-What a flow got is read at its receiver, the round trips of its connections at its sender. Both ends count from the beginning of the test,
-which is taken to be when the client was started. Times are those of the source's clock, as an offer's are.
+The goodput of a flow is read at its receiver, the round trips of its connections at its sender. Both ends count from the start of the test,
+which is taken to be the start of the client. Times are those of the source's clock, as in an offer.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from dutlab.tools.iperf3.tcp import FinishedTest, Iperf3
 from dutlab.tools.json_text import member, number
 
 EVERY_S = 0.2
-"""From one interval of the report to the next; iperf_api.h has 0.1 as the shortest (MIN_INTERVAL)."""
+"""Interval of the report, in seconds; the shortest is 0.1 (iperf_api.h, MIN_INTERVAL)."""
 _DIRECTION: Mapping[Directions, Direction] = {Directions.FORWARD: "forward", Directions.BACK: "reverse", Directions.BOTH: "bidir"}
 
 
 class Iperf3Transfers:
-    """Arguments as those of Iperf3."""
+    """Transfers by iperf3. Arguments as in Iperf3."""
 
     def __init__(self, hosts: Mapping[str, Host], testbed: Testbed, cpus: Mapping[str, Sequence[int]], tell: Tell = nobody) -> None:
         self._iperf3 = Iperf3(hosts, testbed, cpus, tell)
 
     async def carry_out(self, load: TransferLoad) -> TransferReport:
-        """Raises ToolFailed, ToolMissing, HostError."""
+        """Carry out the transfers and return their report. Raises ToolFailed, ToolMissing, HostError."""
         test = Iperf3Setting(streams=load.streams, duration_s=load.seconds, omit_s=0, direction=_DIRECTION[load.ways])
         finished = await self._iperf3.finished(load.link, test, ("-i", str(EVERY_S)))
         try:
@@ -45,7 +45,7 @@ class Iperf3Transfers:
 
 
 def _report(finished: FinishedTest, load: TransferLoad) -> TransferReport:
-    """Raises UnreadableError."""
+    """Return the report of a test. Raises UnreadableError."""
     began_s, client, server = _began_s(finished.client, load.seconds), finished.client.stdout, finished.server.stdout
     readings, round_trips = {}, {}
     for back in load.ways.backs:
@@ -68,7 +68,7 @@ def _report(finished: FinishedTest, load: TransferLoad) -> TransferReport:
 
 
 def _began_s(client: Done, lasts_s: float) -> float:
-    """By the clock of the client's host, which it tells in whole seconds; by ours, which is finer, where the two agree."""
+    """Return the start by the clock of the client's host, which reports whole seconds; by ours, which is finer, if the two agree."""
     host_s = number(member(member(read_report(client.stdout)[0], "start"), "timestamp"), "timesecs")
     if host_s is None or -1.0 <= host_s - client.started_s <= max(0.0, client.seconds - lasts_s) + 1.0:
         return client.started_s

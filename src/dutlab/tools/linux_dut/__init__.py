@@ -1,1 +1,1 @@
-"""The tables of a Linux DUT, read and changed while it forwards."""
+"""Tables of a Linux DUT, read and changed while it forwards."""

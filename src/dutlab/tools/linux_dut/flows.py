@@ -1,7 +1,7 @@
 """Flows of a Linux DUT: a methods.ports.StateTable of nf_conntrack, by sysctl, netlink and nft.
 
-Of what bounds the table, a network namespace has the time-outs and its rules for itself; `nf_conntrack_max` and the number of buckets are
-those of the whole machine and can be set in its first namespace only (nf_conntrack_standalone.c, nf_conntrack_standalone_init_sysctl()).
+A network namespace has its own time-outs and rules. `nf_conntrack_max` and the number of buckets are those of the whole machine and can be
+set only in its first namespace (nf_conntrack_standalone.c, nf_conntrack_standalone_init_sysctl()).
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ for k in nf_conntrack_count {_MAX} {" ".join(_TIMEOUTS)}; do [ -r {_SYS}/$k ] &&
 cat /proc/net/stat/nf_conntrack 2>/dev/null; true
 """
 _SHOWN = ("insert_failed", "drop", "early_drop", "clashres", "invalid")
-"""Why a frame of a new flow was dropped, or an older flow forgotten for it (Documentation/networking/nf_conntrack-sysctl.rst)."""
+"""Counters of dropped frames of new flows, and of older flows deleted for them (Documentation/networking/nf_conntrack-sysctl.rst)."""
 _CHAIN = ("nft", "list", "chain", "inet", TABLE, "postrouting")
 _FLUSH_CHAIN = f"flush chain inet {TABLE} postrouting\n"
 
 
 class LinuxFlows:
-    """`announce` is called with each setting before it is changed."""
+    """Flow table of a Linux DUT. `announce` is called with each setting before it is changed."""
 
     def __init__(self, dut: Host, announce: Announce) -> None:
         self._dut, self._announce = dut, announce
 
     async def counts(self) -> FlowCounts:
-        """Raises HostError."""
+        """Return the number of flows, its limit, and the counters. Raises HostError."""
         keys, counters = await self._read()
         return FlowCounts(keys.get("nf_conntrack_count"), keys.get(_MAX), counters)
 
     async def forget(self) -> None:
-        """Raises HostError."""
+        """Delete all flows. Raises HostError."""
         await forget_flows(self._dut)
 
     async def keep(self, seconds: float) -> None:
-        """Only ever lengthens the time-outs of UDP. Raises CommandFailed."""
+        """Lengthen the time-outs of UDP to `seconds`; never shorten them. Raises CommandFailed."""
         keys, _ = await self._read()
         short = [key for key in _TIMEOUTS if keys.get(key, 1 << 31) < seconds]
         if short:
@@ -53,7 +53,7 @@ class LinuxFlows:
             await self._dut.run(self._set(dict.fromkeys(short, round(seconds) + 1), "").argv)
 
     async def limit(self, flows: int) -> None:
-        """Raises MeasurementError."""
+        """Limit the table to `flows`. Raises MeasurementError."""
         keys, _ = await self._read()
         if _MAX not in keys:
             raise MeasurementError(
@@ -67,7 +67,7 @@ class LinuxFlows:
             raise MeasurementError(what, remedy="leave table_flows out, or set it in the machine's first namespace, which the lab shares")
 
     async def limit_ports(self, first: int, last: int) -> None:
-        """Raises MeasurementError, CommandFailed."""
+        """Limit translation to the ports from `first` to `last`. Raises MeasurementError, CommandFailed."""
         done = await self._dut.run(_CHAIN, check=False)
         rules = [line for line in done.text.splitlines() if line.rstrip().endswith("masquerade")]
         if done.status or not rules:
@@ -82,7 +82,7 @@ class LinuxFlows:
         await self._dut.run(["nft", "-f", "-"], stdin=(_FLUSH_CHAIN + limited).encode())
 
     async def _read(self) -> tuple[dict[str, int], dict[str, int]]:
-        """Settings by name, and counters."""
+        """Return settings by name, and counters."""
         lines = [line.split() for line in (await self._dut.run(["sh", "-c", _READ])).text.splitlines()]
         keys = {words[0]: int(words[1]) for words in lines if len(words) == len(("key", "value")) and words[0].startswith("nf_")}
         return keys, _counters([words for words in lines if words and not words[0].startswith("nf_")])

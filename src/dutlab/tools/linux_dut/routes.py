@@ -1,7 +1,7 @@
 """Routes of a Linux DUT: a methods.ports.RouteTable by `ip -batch`, and routes that change while it forwards (RFC 2544 section 11.3).
 
-They go into the main table, where a router has its routes: a separate table would need a rule, which every packet would then have to
-pass. Their protocol number identifies them, so that exactly they can be counted and removed.
+They go into the main table, where a router has its routes: a separate table would need a rule that every packet has to pass. Their
+protocol number identifies them, so that only they are counted and removed.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ PROTOCOL = 219
 SAMPLES = 256
 """Addresses looked up after loading: one in each of the 256 networks of RFC 2544 section 12."""
 LOAD_S = 900.0
-"""Longest time of loading: a million routes take half a minute."""
+"""Time limit of loading, in seconds: a million routes take half a minute."""
 
 
 class LinuxRoutes:
-    """`announce` is called with the routes before the first one exists."""
+    """Routes of a Linux DUT. `announce` is called with the routes before the first one exists."""
 
     def __init__(self, dut: Host, testbed: Testbed, announce: Announce) -> None:
         self._dut, self._testbed, self._announce = dut, testbed, announce
 
     async def load(self, link: str, spread: Spread, towards: LinkEnd = LinkEnd.SINK) -> RoutesLoaded:
-        """Raises MeasurementError, CommandFailed, HostError."""
+        """Load the routes of `spread`, and look some of them up. Raises MeasurementError, CommandFailed, HostError."""
         path = self._testbed.links[link]
         hop, port = (path.dut_out_peer.ip, path.dut_out) if towards is LinkEnd.SINK else (path.dut_in_peer.ip, path.dut_in)
         if hop.version != spread.network.version:
@@ -49,7 +49,7 @@ class LinuxRoutes:
         took_s = time.monotonic() - began
         sampled = [spread.address(n) for n in _sampled(spread.count)]
         asked = "".join(f"route get {address}\n" for address in sampled)
-        lookups = ["ip", version, "-force", "-batch", "-"]  # goes on after an address that has no way
+        lookups = ["ip", version, "-force", "-batch", "-"]  # -force: continue after an address without a route
         lines = (await self._dut.run(lookups, stdin=asked.encode(), check=False)).text.splitlines()
         astray = _astray(lines, sampled, f"via {hop} dev {port.interface} ")
         return RoutesLoaded(await self._count(version) - before, took_s, len(sampled), tuple(astray))
@@ -76,7 +76,7 @@ def _lines(spread: Spread, hop: IPv4Address | IPv6Address) -> Iterator[str]:
 
 
 def _sampled(count: int) -> Sequence[int]:
-    """Numbers of some of `count` routes: the first, the last, and evenly between."""
+    """Return the numbers of some of `count` routes: the first, the last, and evenly between."""
     return sorted({round(n * (count - 1) / (SAMPLES - 1)) for n in range(SAMPLES)})
 
 
@@ -95,22 +95,22 @@ UPDATED_NETWORKS = {
 }
 """Networks of RFC 5737 and RFC 3849, for documentation: never on a test link. Sixteen of each."""
 UPDATES_PROTOCOL = 220
-"""Protocol number of these routes alone, so that exactly they are removed."""
+"""Protocol number of these routes alone, so that only they are removed."""
 UPDATES_METRIC = 4242
-"""Beside whatever route there may be already."""
+"""Metric of these routes, so that they replace no existing route."""
 
 
 class RouteUpdates:
     """A methods.ports.Beside: step n turns all networks to the link's sink if n is even, to its source if it is odd.
 
-    No routing protocol speaks: a kernel without a daemon would drop its frames. What a daemon would do to the kernel is done by command.
+    No routing protocol is used: a kernel without a daemon would drop its frames. Commands change the kernel as a daemon would.
     """
 
     def __init__(self, dut: Host, testbed: Testbed, announce: Announce) -> None:
         self._dut, self._testbed, self._announce = dut, testbed, announce
 
     async def step(self, link: str, number: int) -> str:
-        """`processed`, as the DUT's own table has it afterwards, or why not."""
+        """Apply one update; return `processed`, according to the DUT's own table afterwards, or why not."""
         path = self._testbed.links[link]
         hop = (path.dut_in_peer if number % 2 else path.dut_out_peer).ip
         version = f"-{hop.version}"

@@ -1,1 +1,1 @@
-"""The tool `steps`: commands of the user's own, and the figures in what they print."""
+"""Tool `steps`: the user's own commands, and the figures in their output."""

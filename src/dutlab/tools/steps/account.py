@@ -1,4 +1,4 @@
-"""Account of steps: each with its output and its end, the start of each host, and their part of the record."""
+"""Account of steps: the output and end of each step, the start of each host, and their part of the record."""
 
 from __future__ import annotations
 
@@ -15,39 +15,39 @@ from dutlab.tools.steps.figures import step_figures
 
 TOOL = "steps"
 STARTS = "starts"
-"""The table of when each host began each phase, and of the clocks that say so."""
+"""Table with the start of each host in each phase, and the clocks by which it is known."""
 FIGURES = "step_figures"
-"""The table of what was found in the outputs of steps (`figures.py`)."""
+"""Table of the figures in the outputs of steps (`figures.py`)."""
 ALL_HOSTS = "all hosts"
-"""In the place where other tools name a link. Figures of one step have its host there."""
+"""Name of the figures of all steps, where other tools name a link. Figures of one step have its host there."""
 
 End = Literal["", "time-out", "step", "trial", "interrupted"]
-"""Cause of a step's end, if not itself: its time-out, a later step, the end of its trial, an interruption of the run."""
+"""Cause of a step's end, unless it ended itself: its time-out, a later step, the end of its trial, an interruption of the run."""
 
 
 @dataclass(frozen=True)
 class StepDone:
-    """A step that was begun, and what became of it."""
+    """A step that was begun, and its result."""
 
     host: str
     phase: Phase
     place: int
-    """In its phase on its host, from 1."""
+    """Number in its phase on its host, from 1."""
     step: Step
     started_s: float
     """Wall clock, in seconds since the epoch."""
     seconds: float
     status: int | None
-    """None: it did not end by itself, or its host was lost."""
+    """Exit status; None if it was ended, or its host was lost."""
     stdout: bytes = b""
     stderr: bytes = b""
     why: str = ""
-    """Why it has failed; empty when it has not."""
+    """Reason why it failed; empty if it did not."""
     end: End = ""
 
     @property
     def failed(self) -> bool:
-        """It did not do what it was asked for. A spawned step that ran until the reset has, and one that its time-out was to end."""
+        """True if it failed. A spawned step that ran until the reset did not fail, nor did one that its time-out was to end."""
         return bool(self.why)
 
     @property
@@ -62,7 +62,7 @@ class StepDone:
 
     @property
     def row(self) -> Row:
-        """For the record's table."""
+        """Row for the record's table."""
         return {
             "host": self.host,
             "phase": self.phase,
@@ -80,45 +80,45 @@ class StepDone:
 
 @dataclass
 class Account:
-    """Account so far; filled as it happens, so that an interrupted trial keeps it too."""
+    """Account so far. It is filled while steps run, so that an interrupted trial keeps it too."""
 
     done: list[StepDone] = field(default_factory=list)
     starts: dict[Phase, list[Start]] = field(default_factory=dict)
-    """When each host began, by phase; a host that was lost has none."""
+    """Phase → start of each host; a host that was lost has none."""
     clocks: dict[str, ClockReading] = field(default_factory=dict)
-    """Each host's clock as it was last seen."""
+    """Host → last reading of its clock."""
     interrupted: Phase | None = None
-    """The phase in which the run was interrupted."""
+    """Phase in which the run was interrupted."""
     began: dict[Phase, float] = field(default_factory=dict)
-    """When each phase was begun, in seconds since the epoch."""
+    """Phase → its start, in seconds since the epoch."""
     _at: dict[str, int] = field(default_factory=dict)
 
     @property
     def failed(self) -> list[StepDone]:
-        """Results, in the order in which the steps ended."""
+        """Failed steps, in the order in which they ended."""
         return [d for d in self.done if d.failed]
 
     def keep(self, step: StepDone) -> None:
-        """Adds `step`, or puts it in the place of what was known of it before."""
+        """Add `step`, or replace its earlier entry."""
         at = self._at.setdefault(step.file, len(self.done))
         self.done[at : at + 1] = [step]
 
     @property
     def skew_ns(self) -> int:
-        """At most this lay between the first host's start of a phase and the last's."""
+        """Longest possible time between the first and the last host's start of a phase, in nanoseconds."""
         spreads = [max(s.latest_ns for s in starts) - min(s.earliest_ns for s in starts) for starts in self.starts.values() if starts]
         return max(spreads, default=0)
 
     @property
     def doubts(self) -> tuple[Doubt, ...]:
-        """Doubts about clocks that were set meanwhile."""
+        """Doubts about clocks that were set during the trial."""
         jumps = [(phase, s) for phase, starts in self.starts.items() for s in starts if s.jumped_ns]
         return tuple(
             Doubt(DoubtKind.CLOCK_JUMPED, detail=f"{s.host}, by {s.jumped_ns / 1e9:+.3f} s, seen as {phase} began") for phase, s in jumps
         )
 
     def measured(self) -> Measured:
-        """Figures, tables and outputs for the record."""
+        """Return figures, tables and outputs for the record."""
         ordered = sorted(self.done, key=lambda d: (PHASES.index(d.phase), d.started_s))
         raw = {f"{d.file}.{end}": data for d in ordered for end, data in (("out", d.stdout), ("err", d.stderr)) if data}
         own = [(d, own_figures) for d in ordered if (own_figures := step_figures(d.stdout, d.stderr))]

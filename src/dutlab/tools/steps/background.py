@@ -1,9 +1,9 @@
-"""Processes that a step leaves in the background: the text that a host's shell gets for a command.
+"""Processes that a step leaves in the background: the shell text for such a command.
 
-The end of a command's shell ends all of its process group, as every command of dutlab's does. A step that starts `nohup PROGRAM &` wants
-PROGRAM to go on. So such a command runs inside another shell, which prints its status on standard output and then stays, as leader of the
-group, until the last process that the command left has ended or the group is ended from outside. It knows by a pipe that they inherit as
-file descriptor 9. Programs that start a new session (`iperf3 -D`) leave the group and are not ended.
+dutlab ends the whole process group of a command when the command's shell ends. A step that starts `nohup PROGRAM &` wants PROGRAM to
+continue. So such a command runs inside another shell, which prints its status on standard output. That shell stays, as leader of the group,
+until the last process that the command left has ended or the group is ended from outside. It detects this by a pipe that the processes
+inherit as file descriptor 9. Programs that start a new session (`iperf3 -D`) leave the group and are not ended.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def leaves_something(command: str) -> bool:
 
 
 def watched(command: str) -> str:
-    """Return a script of sh that runs `command`, prints its status, and stays while anything of it runs."""
+    """Return a script of sh that runs `command`, prints its status, and stays while any of its processes runs."""
     inner = f"sh -c {shlex.quote(command)} 9>&1 >&3 3>&-"
     return f"{{ dutlab_left=$( {{ {inner}; printf '\\000ended %d\\n' \"$?\" >&3; }} ); }} 3>&1"
 

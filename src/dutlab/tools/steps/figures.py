@@ -1,4 +1,4 @@
-r"""Figures in what a step printed: the one number a trial that people keep, found by the form of the output, whatever the command was.
+r"""Figures in the output of a step, found by the format of the output, whatever the command was.
 
     iperf3 -J    its report (src/iperf_api.c)                    goodput_bps, sent_bps, retransmits, loss_ratio, jitter_ns
     iperf3       `[SUM] 0.00-10.00 sec 2.62 GBytes 2.25 Gbits/sec 12 sender` (src/iperf_locale.c); iperf 2 without the last word
@@ -9,8 +9,8 @@ r"""Figures in what a step printed: the one number a trial that people keep, fou
     pmcstat      `# p/EVENT p/EVENT`, then counts                EVENT_count
     time         sh, bash, FreeBSD's and GNU time                real_s, user_s, sys_s
 
-Rates are payload bits per second as these programs count them. What is none of this has no figure; a program that ran several times in one
-step has the figure of each, as `goodput_bps`, `run_2/goodput_bps`.
+Rates are payload bits per second as these programs count them. Other output has no figure. A program that ran several times in one step has
+a figure for each run, as `goodput_bps`, `run_2/goodput_bps`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Found = tuple[str, float]
 MOST_BYTES = 2**22
 """Size above which only the beginning and the end of an output are read: figures are in the summary."""
 MOST_FIGURES = 40
-"""Figures of one step; a server that hundreds of clients used has no more."""
+"""Most figures of one step, also of a server that hundreds of clients used."""
 
 _NUMBER = r"(\d+(?:\.\d+)?)"
 _RTT = re.compile(rf"(?:rtt|round-trip) min/avg/max(?:/\w+)? = {_NUMBER}/{_NUMBER}/{_NUMBER}(?:/{_NUMBER})? ms")
@@ -74,7 +74,7 @@ def _free(name: str, taken: Mapping[str, float]) -> str:
 
 
 def _iperf_json(text: str) -> Iterator[Found]:
-    """Each report in the text, of which a server may print one a client."""
+    """Yield the figures of each report in the text; a server may print a report per client."""
     if '"end"' not in text:
         return
     with suppress(UnreadableError):
@@ -84,7 +84,7 @@ def _iperf_json(text: str) -> Iterator[Found]:
 
 
 def _iperf_report(document: Mapping[str, Any]) -> Iterator[Found]:
-    if "error" in document:  # its sums are of a test that was cut
+    if "error" in document:  # its sums are of a truncated test
         return
     for way in (None, Way.BACK) if has_back(document) else (None,):
         try:
@@ -103,7 +103,7 @@ def _iperf_report(document: Mapping[str, Any]) -> Iterator[Found]:
 
 
 def _iperf_text(text: str) -> Iterator[Found]:
-    """The summary of each test: the sum of its streams, and of one stream its own."""
+    """Yield the summary of each test: the sum of its streams, or its only stream."""
     text = unstamped(text) if "bits/sec" in text or "Bytes/sec" in text else text
     names_sides, has_rules = any(line.side for line in lines_of(text)), "- - - -" in text
     is_server, intervals = False, list[TextLine]()
@@ -124,7 +124,7 @@ def _iperf_text(text: str) -> Iterator[Found]:
 
 
 def _one_line_of_udp(lines: Sequence[TextLine], intervals: Sequence[TextLine], *, is_server: bool) -> Iterator[Found]:
-    """iperf3 before 3.2: the summary has the rate that was sent, and what the receiver counted; a server does not know what was sent."""
+    """Yield the summary of iperf3 before 3.2: the sent rate, and the receiver's counts. A server does not know the sent rate."""
     whole = [line for line in lines if line.stream == SUM] or lines
     of_streams = {line.stream for line in whole}
     told = [line.datagrams for line in whole if line.datagrams is not None]
@@ -142,7 +142,7 @@ def _one_line_of_udp(lines: Sequence[TextLine], intervals: Sequence[TextLine], *
 
 
 def _covers_all(line: TextLine) -> bool:
-    """Return whether the line of an iperf 2, which names no side, may be the summary: it covers more than a second from the start."""
+    """Return whether a line of iperf 2, which names no side, may be the summary: from the start, and longer than a second."""
     return not line.is_omitted and line.from_s == 0.0 and line.to_s > 1.5  # noqa: PLR2004 -- an interval is a second unless asked otherwise
 
 
@@ -202,7 +202,7 @@ def _ping(text: str) -> Iterator[Found]:
 
 
 def _pmcstat(text: str) -> Iterator[Found]:
-    """Counts of each event, over all intervals."""
+    """Yield the counts of each event, summed over all intervals."""
     names: list[str] = []
     sums: list[float] = []
     for line in text.split("\n"):

@@ -1,4 +1,4 @@
-"""Steps that end processes: `kill`, `pkill`, `killall`, and those of Windows."""
+"""Steps that end processes: `kill`, `pkill`, `killall`, and the commands of Windows."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import re
 _ENDS = re.compile(r"\b(?P<by>kill|pkill|killall|taskkill|stop-process)\b(?P<what>[^;&|\n]*)", re.IGNORECASE)
 """A command that ends processes, and its words."""
 _LAST = re.compile(r"(?:.*[;&|\n])?\s*\[?'?(?:(?:sudo|doas|env)\s+)*(?:/\S*/)?(?:killall|pkill)\b[^;&|\n]*$", re.DOTALL)
-"""Its last command is one of those that end processes by name; a failed command may be in the form of a list of Python."""
+"""A text whose last command ends processes by name. A failed command may have the form of a Python list."""
 _NONE = 1
-"""The status of both where no process has the name (pkill(1), killall(1) of psmisc and of FreeBSD)."""
+"""Status of pkill and killall if no process has the name (pkill(1), killall(1) of psmisc and of FreeBSD)."""
 
 
 _PROGRAM = re.compile(r"(?:\S*/)?([A-Za-z][\w.+-]*)")
@@ -24,5 +24,5 @@ def ends_one_of(command: str, running: str) -> bool:
 
 
 def found_nothing(command: str, status: int | None) -> bool:
-    """Return whether it was to end processes by name and there were none: then its purpose is reached."""
+    """Return whether `command` was to end processes by name and there were none: then its purpose is reached."""
     return status == _NONE and _LAST.match(command) is not None

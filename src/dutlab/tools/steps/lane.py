@@ -1,4 +1,4 @@
-"""One host's steps of one phase: started behind a gate, waited for or left running, and ended."""
+"""Steps of one host in one phase: started behind a gate, waited for or left running, and ended."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ from dutlab.tools.steps.background import leaves_something, take_status, watched
 from dutlab.tools.steps.killing import ends_one_of, found_nothing
 
 LONGEST_S = 366 * 86400.0
-"""For a step without a time-out: it may take as long as it takes."""
+"""Time limit of a step without a time-out: longer than any run."""
 _STATUS_BYTES = 4096
 _LEAVES_S = 0.2
-"""A shell that nothing of its step holds has ended by then."""
+"""Time in which a shell ends if its step left nothing running."""
 _INTERRUPTED = "was interrupted"
 
 
 @dataclass
 class Left:
-    """A step that was left running, or that left something running."""
+    """A step that was left running, or that left processes running."""
 
     begun: StepDone
     process: Process
     waiting: asyncio.Future[Done]
     early: bool = False
-    """It ended by itself before anything was reset."""
+    """True if it ended before anything was reset."""
     by_step: bool = False
-    """It ended early because a later step of its host was there to end it."""
+    """True if it ended early because a later step on its host ended it."""
 
     def was_ended_by(self, other: StepDone) -> bool:
-        """Return whether a step on the same host began while this one ran, and ends processes: this program, or one by its number."""
+        """Return whether `other` began on the same host while this step ran, and ends processes: this program, or one by its number."""
         if other.host != self.begun.host or self.waiting.exception() is not None:
             return False
         ended = self.waiting.result()
@@ -61,7 +61,7 @@ class Left:
 
 @dataclass
 class Lane:
-    """One host's steps of one phase."""
+    """Steps of one host in one phase."""
 
     host: Host
     phase: Phase
@@ -71,12 +71,12 @@ class Lane:
     directory: str = ""
     gate: Gate | None = None
     began_s: float = 0.0
-    """0.0 until its gate was opened."""
+    """Start, by the wall clock; 0.0 until its gate was opened."""
     awaited: StepDone | None = None
-    """The step that is waited for now."""
+    """Step that is waited for now."""
 
     async def stand_ready(self, few: asyncio.Semaphore, *, here: bool) -> None:
-        """Starts the first step behind its gate. A host that cannot is noted; its steps are then skipped."""
+        """Start the first step behind its gate. If the host cannot, that is recorded and its steps are skipped."""
         clocks = self.account.clocks
         try:
             self.gate = await Gate.stand(self.host, self._text(self.steps[0]), few, clocks.get(self.host.name), here=here)
@@ -85,7 +85,7 @@ class Lane:
             self._lost(1, str(e))
 
     async def begin(self, at_ns: int, few: asyncio.Semaphore, *, among: int) -> None:
-        """Opens the gate at `at_ns` of CLOCK_MONOTONIC."""
+        """Open the gate at `at_ns` of CLOCK_MONOTONIC."""
         if self.gate is None:
             return
         self.began_s = time.time() + (at_ns - time.monotonic_ns()) / 1e9
@@ -95,7 +95,7 @@ class Lane:
             self._lost(1, str(e))
 
     async def to_its_end(self) -> None:
-        """The first step, which runs already, and those after it."""
+        """Run all steps to their end. The first one runs already."""
         if self.gate is None:
             return
         for place, step in enumerate(self.steps, 1):
@@ -115,7 +115,7 @@ class Lane:
                 return
 
     async def give_up(self) -> None:
-        """Ends and keeps what was begun and is not waited for yet. Harmless when there is nothing."""
+        """End and keep a step that was begun and is not waited for yet. Harmless if there is none."""
         if self.gate is None or not self.began_s or any(d.host == self.host.name and d.phase == self.phase for d in self.account.done):
             return
         if any(thing.process is self.gate.process for thing in self.left):
@@ -132,7 +132,7 @@ class Lane:
         return self.host.system.shell.watches_background and leaves_something(step.command)
 
     async def _waited(self, process: Process, begun: StepDone) -> None:
-        """Until it has ended, or its time-out has ended it. Raises HostError."""
+        """Wait until the step has ended, or its time-out has ended it. Raises HostError."""
         waiting = asyncio.ensure_future(process.wait(LONGEST_S))
         try:
             with contextlib.suppress(TimeoutError):
@@ -148,7 +148,7 @@ class Lane:
             self.account.keep(_timed_out(begun, await _end(process, waiting)))
 
     async def _watched(self, process: Process, begun: StepDone) -> None:
-        """Watch a step that may leave something in the background, which continues. Raises HostError."""
+        """Watch a step that may leave processes in the background; these continue. Raises HostError."""
         output, dropped = bytearray(begun.stdout), 0
         begun = replace(begun, stdout=b"")
         status = take_status(output, 0)
@@ -189,7 +189,7 @@ class Lane:
         return StepDone(self.host.name, self.phase, place, self.steps[place - 1], now_s, 0.0, None, output)
 
     def _lost(self, place: int, why: str) -> None:
-        """The host cannot go on: this step and those after it have no result."""
+        """Record that the host failed: this step and those after it have no result."""
         now = time.time()
         for later in range(place, len(self.steps) + 1):
             self.account.keep(replace(self._begun(later, now), why=why))
@@ -201,7 +201,7 @@ def _why(step: Step, status: int) -> str:
 
 
 async def _end(process: Process, waiting: asyncio.Future[Done]) -> Done:
-    """Ends what is waited for, with time to say its last words."""
+    """End the process that is waited for, with time for its last output."""
     done = await process.end()
     await asyncio.gather(waiting, return_exceptions=True)
     return done
@@ -217,6 +217,6 @@ def _timed_out(begun: StepDone, done: Done) -> StepDone:
 
 
 def _ended(begun: StepDone, done: Done, status: int | None, why: str, end: End = "") -> StepDone:
-    """It has taken from the start of the step, which is later than that of a process which stood behind a gate."""
+    """Return the ended step. Its time begins at its own start, which is later than that of a process behind a gate."""
     seconds = max(0.0, done.started_s + done.seconds - begun.started_s)
     return replace(begun, seconds=seconds, status=status, stdout=begun.stdout + done.stdout, stderr=done.stderr, why=why, end=end)

@@ -1,9 +1,9 @@
-"""Tool `steps`: commands of the user's own on the hosts of a testbed, in phases with a barrier before each.
+"""Tool `steps`: the user's own commands on the hosts of a testbed, in phases with a barrier before each.
 
-All hosts of a phase begin together: the first step of each is started behind a gate (`gate.py`), and once every host waits at its own
-they agree on an instant. The steps of one host follow one another (`lane.py`). A spawned step runs until it ends by itself, at the latest
-until its trial ends, and so does what a step leaves in the background (`background.py`). `reset` is carried out whatever happened before,
-after an interruption in `run` `collect` too, and nothing of a step is lost: output, errors, status, times (`account.py`).
+All hosts of a phase begin together: the first step of each is started behind a gate (`gate.py`), and once every gate is ready they agree on
+an instant. The steps of one host follow one another (`lane.py`). A spawned step runs until it ends, at the latest until its trial ends.
+The same holds for processes that a step leaves in the background (`background.py`). `reset` always runs; after an interruption in `run`,
+`collect` runs too. Output, errors, status and times of every step are kept (`account.py`).
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ if TYPE_CHECKING:  # it loads the engine, which no step needs
     from dutlab.tools.generator_tool import GeneratorSite
 
 FIRST_WORD_S = 10.0
-"""A step that takes longer is named to whoever watches, and again each time that it has taken twice as long."""
+"""Time after which a running step is reported to observers, and again each time that its duration has doubled."""
 
 Note = Callable[[str], None]
 
 
 class Steps:
-    """Carries out a StepsWorkload on `hosts`."""
+    """Runner of a StepsWorkload on `hosts`."""
 
     def __init__(self, hosts: Mapping[str, Host], *, directories: Mapping[str, str] | None = None, note: Note | None = None) -> None:
-        """`directories`: where the steps of a host run, if not in the folder of its commands. `note` gets a sentence about long steps."""
+        """`directories` is host → folder for its steps, if not that of its commands. `note` gets a sentence about long steps."""
         self._hosts, self._directories, self._note = hosts, directories or {}, note
 
     async def carry_out(self, work: StepsWorkload, account: Account, phases: Sequence[Phase] = PHASES) -> None:
-        """`phases` of `work` in their order, into `account`. Raises InputError for a host that is not there."""
+        """Carry out `phases` of `work` in order, and fill `account`. Raises InputError for an unknown host."""
         if unknown := sorted({host for by_host in work.phases.values() for host in by_host} - set(self._hosts)):
             raise InputError(f"no host {', '.join(unknown)}", remedy=f"there are {', '.join(sorted(self._hosts))}")
         left: list[Left] = []
@@ -50,7 +50,7 @@ class Steps:
                     await self._phase(phase, work, account, left)
         except asyncio.CancelledError:
             account.interrupted = next(reversed(account.began), "startup")
-            if account.interrupted == "run" and "collect" in phases:  # what Run did is there to be collected
+            if account.interrupted == "run" and "collect" in phases:  # the results of `run` can still be collected
                 await self._phase("collect", work, account, left)
             raise
         finally:
@@ -61,7 +61,7 @@ class Steps:
                 raise
 
     async def _end(self, work: StepsWorkload, account: Account, left: list[Left], phases: Sequence[Phase]) -> None:
-        """Reset, and the end of all that was left running; nothing interrupts it."""
+        """Run `reset`, and end all that was left running; nothing interrupts it."""
         for thing in left:
             thing.early = thing.waiting.done()
             thing.by_step = thing.early and any(thing.was_ended_by(step) for step in account.done)
@@ -91,14 +91,14 @@ class Steps:
 
 
 async def measure(site: GeneratorSite, cell: Cell) -> Measured:
-    """Workload `steps`. Raises InputError; a step that fails raises nothing and is in the figures."""
+    """Run workload `steps`. Raises InputError; a failed step raises nothing and is in the figures."""
     account = Account()
     await Steps(site.hosts).carry_out(cell.setting_as(StepsSetting).steps, account)
     return account.measured()
 
 
 async def _watch(lanes: Sequence[Lane], note: Note) -> None:
-    """Tells `note` which steps are waited for, and for how long, after FIRST_WORD_S and each time that it has become twice as long."""
+    """Report to `note` which steps are waited for and how long, after FIRST_WORD_S and each time that this has doubled."""
     began, next_s = time.monotonic(), FIRST_WORD_S
     while True:
         await asyncio.sleep(began + next_s - time.monotonic())
@@ -108,7 +108,7 @@ async def _watch(lanes: Sequence[Lane], note: Note) -> None:
 
 
 def _awaited(lanes: Sequence[Lane], now_s: float) -> Iterator[str]:
-    """The first few of the steps that are waited for, and how many more there are."""
+    """Yield the first few steps that are waited for, and the number of others."""
     waited = [d for lane in lanes if (d := lane.awaited) is not None]
     for d in waited[:3]:
         limit = "no limit" if d.step.timeout is None else f"limit {d.step.timeout:g} s"
