@@ -58,7 +58,7 @@ def put_run(run: Path, store: str, environment: Mapping[str, str]) -> str:
         for name in names:
             with outgoing.open(name) as data:
                 sizes[name] = os.fstat(data.fileno()).st_size
-                if there.get(name) != sizes[name] or name in outgoing.covered:  # a text and its cover have one size
+                if there.get(name) != sizes[name] or name in outgoing.covered:  # a covered text keeps its size
                     _put(fs, f"{root}/{name}", data)
         if (redactions := outgoing.redacted_json) is not None:
             sizes[REDACTED] = len(redactions)
