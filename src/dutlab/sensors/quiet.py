@@ -54,7 +54,7 @@ class Neighbours:
             return False
 
     async def until_quiet(self, longest_s: float, tell: Callable[[str], None]) -> str:
-        """Wait for some quiet seconds, and report the busy programs when they change. Return a sentence about them at the time limit, else "".
+        """Wait for some quiet seconds, and report the busy programs when they change. Return words about them at the time limit, else "".
 
         If the kernel does not provide the number of threads, return at once.
         """
