@@ -1,4 +1,4 @@
-"""The newest runs as an Atom feed (RFC 4287)."""
+"""Atom feed of the newest runs (RFC 4287)."""
 
 from __future__ import annotations
 

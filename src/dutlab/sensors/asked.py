@@ -35,7 +35,7 @@ class TimedAnswer(NamedTuple):
 
 
 class Refused(Exception):
-    """The device refused the login. A further request might lock the account."""
+    """Error: the device refused the login. A further request might lock the account."""
 
 
 class ReadingSource(Protocol):

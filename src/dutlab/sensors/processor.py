@@ -53,7 +53,7 @@ class ProcessorTurn:
     throttled: int | None
     """Throttlings by heat of all cores and packages since boot; None if the kernel does not count them."""
     power_limited: int | None = None
-    """Throttlings by a power limit, counted in that way."""
+    """Throttlings by a power limit, of the same cores and packages; None if the kernel does not count them."""
 
 
 class ProcessorLoop(ShellLoop):

@@ -15,7 +15,7 @@ from dutlab.physics.interference import Interference
 from dutlab.systems.sample_names import is_limit
 
 WATCH_COST = "watch_core_percent"
-"""Name of the sample with the sensor's own share of one core of its host, in percent."""
+"""Name of the sample with the CPU time of the sensor itself, in percent of one core of its host."""
 
 THROTTLED = "throttled"
 """Name of the sample that counts throttlings of a processor by heat since the previous sample."""

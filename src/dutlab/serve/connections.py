@@ -23,7 +23,7 @@ from dutlab.bounds import (
 )
 
 BACKLOG = 128
-"""Backlog of the socket. asyncio calls accept(2) this often in a row, even after one has failed for lack of descriptors."""
+"""Backlog of the socket. asyncio calls accept(2) this many times in a row, even after one fails for lack of descriptors."""
 _SAME_FAULT_S = 60.0
 
 

@@ -34,7 +34,7 @@ class Addition(BaseModel):
     by: Annotated[str, Field(max_length=200)] = ""
     """Author; empty where no person was named."""
     text: Annotated[str, Field(max_length=LONGEST_NOTE)]
-    """The note, or the caption of the file."""
+    """Text of the note, or caption of the file."""
     file: Annotated[str, Field(pattern=r"^[^/\x00]{1,255}$")] | None = None
     """Name of the file in the folder of additions."""
     sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None

@@ -113,7 +113,7 @@ def _asked(index: RunSource, question: str) -> QueryAnswer:
 
 
 def _listing(index: RunSource, question: str) -> QueryAnswer | None:
-    """Answer SHOW TABLES and DESCRIBE; None for a question."""
+    """Answer SHOW TABLES and DESCRIBE; return None for a SELECT."""
     if _SHOW.fullmatch(question):
         return QueryAnswer(("table", "columns"), [(name, ", ".join(column for column, _ in _columns(index, name))) for name in TABLES])
     if match := _DESCRIBE.fullmatch(question):
@@ -204,7 +204,7 @@ def _ended_by_ctrl_c(connection: duckdb.DuckDBPyConnection, work: Callable[[], Q
         thread.start()
         return answer.result()
     except KeyboardInterrupt:
-        given_up.set()  # for a thread that has not begun
+        given_up.set()  # stops a thread that has not begun
         while thread.is_alive() and not answer.done():
             with suppress(KeyboardInterrupt):
                 connection.interrupt()  # DuckDB ignores an interrupt before the question begins

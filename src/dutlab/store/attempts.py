@@ -27,7 +27,7 @@ class AttemptReason(enum.Enum):
     TOOL_ENDED = "tool-ended"
     """The tool or the engine was killed."""
     MODE_LOST = "mode-lost"
-    """The mode no longer held when the trial ended."""
+    """The mode was no longer in force at the end of the trial."""
     UNPROVEN = "unproven"
     """The run was cut, or a host was lost, before the mode was verified again after the trial."""
     HOST_LOST = "host-lost"

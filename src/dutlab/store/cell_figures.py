@@ -38,7 +38,7 @@ def has_bounds(cell: Cell) -> bool:
 
 
 def is_bound(record: TrialRecord, name: str, figure: str) -> bool:
-    """Return whether a record has only a lower bound of a figure. Imported figures never count as bounds: it is not known."""
+    """Return whether a record has only a lower bound of a figure. False for imported figures, for which this is unknown."""
     return is_open(record.cell.workload, figure, record.figures.get(name, ())) and not record.doubted(DoubtKind.IMPORTED)
 
 

@@ -23,7 +23,7 @@ _MINUTE = len("2026-11-21T0801Z")
 
 
 def run_names(runs: Path) -> list[str]:
-    """Return the names of folders in `runs` that may be runs, sorted, so by time. Raises InputError when `runs` cannot be read.
+    """Return the names of folders in `runs` that may be runs, sorted by name and so by time. Raises InputError if `runs` cannot be read.
 
     Names that are not UTF-8 are left out: dutlab never gives such a name, and an index or a report cannot store it.
     """
@@ -81,9 +81,9 @@ def older_like(where: Path, run: Path, most: int) -> list[Path]:
 
     Only runs of the same experiment are returned. A name has the minute of the start; within a minute, records give the order.
 
-    Raises InputError when there is none, StoreError.
+    Raises InputError if there is none, StoreError.
     """
-    from dutlab.store.run_folder import RunFolder  # noqa: PLC0415 -- a quarter of a second that only this needs
+    from dutlab.store.run_folder import RunFolder  # noqa: PLC0415 -- takes a quarter of a second, and only this needs it
 
     if (where / "plan.json").is_file():
         return [where]

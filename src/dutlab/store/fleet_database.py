@@ -132,7 +132,7 @@ def _missing(version: int | None, database: str, words: dict[str, str]) -> list[
     steps = list[str]()
     for number, statements in enumerate(fleet_tables.MIGRATIONS[version or 0 :], start=(version or 0) + 1):
         commands = filter(None, (statement.format(**words) for statement in statements))
-        steps += [*commands, f"INSERT INTO dutlab_schema VALUES ({number:d})"]  # noqa: S608 - a number of ours
+        steps += [*commands, f"INSERT INTO dutlab_schema VALUES ({number:d})"]  # noqa: S608 - our own number
     return steps
 
 

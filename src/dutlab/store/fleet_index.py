@@ -93,7 +93,7 @@ class FleetIndex:
     def places(self, runs: Sequence[str]) -> dict[str, str]:
         """Return run → place, for the given runs."""
         marks = ", ".join("?" * len(runs)) or "''"
-        return dict(self.execute(f"SELECT run, place FROM places WHERE run IN ({marks})", runs).fetchall())  # noqa: S608 - question marks
+        return dict(self.execute(f"SELECT run, place FROM places WHERE run IN ({marks})", runs).fetchall())  # noqa: S608 - only marks
 
     def add(self, path: Path, place: str, environment: Mapping[str, str]) -> None:
         """Add the finished run in `path` without the secrets in `environment`; if the index has the run, update its place.

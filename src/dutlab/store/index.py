@@ -308,7 +308,7 @@ def _update(connection: sqlite3.Connection, runs: Path, folders: Mapping[str, in
 
 
 def _take_in(connection: sqlite3.Connection, runs: Path, found: FoundRun) -> None:
-    """Replace the rows of a run. If another process has added it meanwhile, the newer rows are kept."""
+    """Replace the rows of a run. Rows that another process has added in the meantime are replaced too."""
     if found.rows is None:
         if found.seen.startswith(FINISHED):  # the runs were copied together with their index
             connection.execute("UPDATE runs SET folder = ? WHERE name = ?", (found.folder, found.name))
@@ -336,7 +336,7 @@ def _seen(connection: sqlite3.Connection, name: str) -> str:
 
 
 def _mark_running(connection: sqlite3.Connection, runs: Path) -> None:
-    """Update `cut` and `running` of each run without a manifest: that changes without a change in its files."""
+    """Update the status of each run without a manifest, `cut` or `running`, which changes without a change of its files."""
     open_runs = connection.execute("SELECT name, status FROM runs WHERE status IN ('cut', 'running')").fetchall()
     now = {name: "running" if is_running(runs / name) else "cut" for name, _ in open_runs}
     changed = [(now[name], name) for name, status in open_runs if now[name] != status]

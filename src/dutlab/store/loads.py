@@ -34,7 +34,7 @@ def load_of(record: TrialRecord, link: str, figure: str) -> float | None:
 def held_back(flows: Sequence[FlowRecord], *, at_full_speed: bool) -> int:
     """Return the number of frames that the generator could have sent and the next port did not take.
 
-    At full speed this is every refused frame, if the back end has no separate count. At a given rate, other refused frames were late.
+    If the back end has no separate count, this is every refused frame at full speed, and 0 at a given rate, because those frames were late.
     """
     by_peer = sum(f.backpressure_frames for f in flows)
     return by_peer or (sum(f.refused_frames for f in flows) if at_full_speed else 0)

@@ -42,7 +42,7 @@ class ManifestDifference:
     changed: tuple[str, ...]
     extra: tuple[str, ...]
     redacted: tuple[str, ...] = ()
-    """Files changed as REDACTED says. They prove nothing, because anyone can write REDACTED."""
+    """Files whose change is listed in REDACTED. They prove nothing, because anyone can write REDACTED."""
 
     @property
     def none(self) -> bool:

@@ -1,6 +1,6 @@
 """Record of a trial, as JSON in `trials/NNNN/record.json`.
 
-Written once and never rewritten. `record_schema()` is the contract in contracts/record.schema.json.
+It is written once and never rewritten. `record_schema()` is the contract in contracts/record.schema.json.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ class RedactedFile:
 
 
 class Redactor:
-    """Cover for the secrets of an environment: variables named as secrets, and variables that a run's resolved.json names."""
+    """Redactor of the secrets of an environment: variables named as secrets, and variables that a run's resolved.json names."""
 
     def __init__(self, resolved: Mapping[str, Any], environment: Mapping[str, str]) -> None:
         self._known = dict[bytes, str]()

@@ -134,7 +134,7 @@ class RunFolder:
 
     @property
     def name(self) -> str:
-        """Name, as in `2026-11-21T0801Z-firewall-modes-3f2a`."""
+        """Name of the run, such as `2026-11-21T0801Z-firewall-modes-3f2a`."""
         return self.path.name
 
     @property
@@ -230,7 +230,7 @@ class RunFolder:
 
     def finished(self) -> set[int]:
         """Return the trials that have a record."""
-        return {n for n, folder in self._trials() if os.path.isfile(f"{folder}/record.json")}  # noqa: PTH113 -- of tens of thousands
+        return {n for n, folder in self._trials() if os.path.isfile(f"{folder}/record.json")}  # noqa: PTH113 -- for speed
 
     def discard_incomplete(self, trial: int) -> Path | None:
         """Move the folder of a cut trial to trials/NNNN.cut-1 (or the next free number), so that the trial can be done again.

@@ -92,9 +92,9 @@ def _found(runs: Path, run: KnownRun) -> FoundRun:
     state = signature(path)
     if state == run.seen:
         return FoundRun(run.name, run.folder, state, None)
-    if not os.path.exists(f"{path}/plan.json"):  # noqa: PTH110 - of a hundred thousand
+    if not os.path.exists(f"{path}/plan.json"):  # noqa: PTH110 - fast, for a hundred thousand runs
         return FoundRun(run.name, run.folder, state, {} if run.seen else None)
-    from dutlab.store.run_rows import rows_of  # noqa: PLC0415 -- a quarter of a second that an index does not need while it is up to date
+    from dutlab.store.run_rows import rows_of  # noqa: PLC0415 -- takes a quarter of a second, and an up-to-date index does not need it
 
     try:
         return FoundRun(run.name, run.folder, state, rows_of(Path(path), state, run.folder))
