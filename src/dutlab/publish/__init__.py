@@ -1,1 +1,1 @@
-"""Runs for the public: a static site of devices and runs, the claims in it checked against raw files, and many sites made one."""
+"""Publish runs: a static site of devices and runs, claims checked against raw files, and merging of sites."""

@@ -1,4 +1,4 @@
-"""All runs of a site together: the same run from several sites, claims that contradict each other, and every figure as a table."""
+"""All runs of a site together: claims that contradict each other, a table of every figure, and the site's index."""
 
 from __future__ import annotations
 
@@ -19,35 +19,35 @@ from dutlab.report.questions.claims import ClaimedCell
 from dutlab.store.memory_database import in_memory
 
 LEAST = 0.05
-"""Medians that are closer than this share of the larger contradict nothing."""
+"""Least difference of two medians that can contradict, as a share of the larger."""
 SITE_SCHEMA_VERSION = 1
 COLUMNS = (
     "device", "run", "experiment", "manifest_sha256", "trial", "mode", "factors", "workload", "links", "frame_size", "repeat", "link",
     "figure", "value",
 )  # fmt: skip
-"""Columns of runs.parquet: a row for each figure of a trial that counts. Names of figures end in their unit."""
+"""Columns of runs.parquet, which has a row for each figure of a trial that counts. Names of figures end in their unit."""
 _NUMBERS = {"trial": "INTEGER", "repeat": "INTEGER", "value": "DOUBLE"}
 
 
 @dataclass(frozen=True)
 class Contradiction:
-    """Two claims give different figures for the same cell of the same device."""
+    """Two claims with different figures for one cell of one device."""
 
     device: str
     about: str
-    """The cell in words."""
+    """Words for the cell."""
     figure: str
     first: tuple[SiteRun, SiteClaim, ClaimedCell]
     second: tuple[SiteRun, SiteClaim, ClaimedCell]
     proven: bool
-    """True if `dutlab compare` proves it; else repeats are too few for a proof, and their ranges do not overlap."""
+    """True if `dutlab compare` proves the difference; False if repeats are too few for a proof, and their ranges do not overlap."""
 
 
 def contradictions(runs: Iterable[SiteRun]) -> list[Contradiction]:
-    """Return, for each cell and figure of a device, claims of two runs that the rule for answers proves to differ.
+    """Return, for each cell and figure of a device, claims of two runs that differ by the rule of `dutlab compare`.
 
-    Where repeats are too few for any proof, those whose ranges do not meet and whose medians are further apart than LEAST.
-    A claim that differs from its own raw files contradicts no other claim; it is marked by itself.
+    If repeats are too few for a proof, their ranges must not overlap, and their medians must differ by more than LEAST. A claim that
+    differs from its own raw files contradicts no other claim; it is marked separately.
     """
     by_cell: dict[tuple[object, ...], list[tuple[SiteRun, SiteClaim, ClaimedCell]]] = {}
     for run in runs:
@@ -63,7 +63,7 @@ def _contradictions(same: Sequence[tuple[SiteRun, SiteClaim, ClaimedCell]]) -> I
     cell, other = lowest[2], highest[2]
     if lowest[0] is highest[0]:
         return
-    side = direction_of(cell.figure) or "higher"  # that they differ is all that is asked
+    side = direction_of(cell.figure) or "higher"  # any side serves: only the difference matters
     pair = Pair("", cell.figure, cell.values, other.values, RunOrder.ONE_AFTER_THE_OTHER, cell.repeats, other.repeats, better=side)
     (result,) = compare([pair])
     apart = cell.high < other.low and other.median - cell.median > LEAST * other.median
@@ -74,7 +74,7 @@ def _contradictions(same: Sequence[tuple[SiteRun, SiteClaim, ClaimedCell]]) -> I
 
 
 def write_parquet(path: Path, rows: Sequence[FigureRow]) -> None:
-    """Every figure as Parquet (see COLUMNS), in the place of what was there. Raises StoreError."""
+    """Write every figure as Parquet (see COLUMNS), or replace the file. Raises StoreError."""
     import duckdb  # noqa: PLC0415 - 80 ms that only this needs
     import numpy as np  # noqa: PLC0415 - as above
 
@@ -88,7 +88,7 @@ def write_parquet(path: Path, rows: Sequence[FigureRow]) -> None:
         with in_memory() as connection:
             connection.register("figures", arrays)
             typed = ", ".join(f"{name}::{_NUMBERS.get(name, 'VARCHAR')} AS {name}" for name in COLUMNS)
-            connection.execute(f"COPY (SELECT {typed} FROM figures) TO $path (FORMAT PARQUET, COMPRESSION ZSTD)", {"path": str(part)})  # noqa: S608 - names of ours
+            connection.execute(f"COPY (SELECT {typed} FROM figures) TO $path (FORMAT PARQUET, COMPRESSION ZSTD)", {"path": str(part)})  # noqa: S608 - our own SQL
         part.replace(path)
     except (duckdb.Error, OSError) as error:
         raise StoreError(f"{path}: cannot be written: {str(error).splitlines()[0]}") from error
@@ -103,7 +103,7 @@ def index_of(
     origins: Mapping[str, Sequence[str]],
     found: Sequence[Contradiction],
 ) -> dict[str, Any]:
-    """index.json: what another site needs to take this one in, and programs to find a figure. Paths are relative to the site."""
+    """Return the content of index.json, for merging this site into another, and for programs. Paths are relative to the site."""
     return {
         "schema_version": SITE_SCHEMA_VERSION,
         "generator": "dutlab",

@@ -1,4 +1,4 @@
-"""Facts that a person writes about devices: specification, price, set-up of each mode, caveats. A YAML file next to the runs.
+"""YAML file next to the runs with facts that people write about devices: specification, price, set-up of each mode, caveats.
 
 devices:
   e302-9d:
@@ -30,30 +30,30 @@ class DeviceSheet(SpecModel):
 
     title: Words = ""
     runs: tuple[Words, ...] = ()
-    """Patterns, as of a shell, of the names of its runs."""
+    """Shell patterns of the names of its runs."""
     specification: dict[Words, Words] = Field(default_factory=dict)
     price: Words = ""
-    """With its currency and date."""
+    """Price with currency and date."""
     modes: dict[Words, Words] = Field(default_factory=dict)
-    """Mode → how it was set up, in words or commands."""
+    """Mode → its set-up, as text or commands."""
     method: Words = ""
     optics: Words = ""
     caveats: tuple[Words, ...] = ()
     author: Words = ""
     status: Words = ""
-    """Such as `draft`, `final`, `withdrawn`."""
+    """Status of the sheet, such as `draft`, `final`, `withdrawn`."""
     source: Words = ""
     """Place where the figures were published first."""
 
 
 class DeviceFile(SpecModel):
-    """The whole file."""
+    """Content of the whole file."""
 
     devices: dict[str, DeviceSheet]
 
 
 def read_devices(path: Path) -> dict[str, DeviceSheet]:
-    """Name → sheet, in the order of the file. Raises SpecRefused with every fault."""
+    """Return name → sheet, in the order of the file. Raises SpecRefused with every fault."""
     source = parse(read_file(path), str(path))
     try:
         return DeviceFile.model_validate(source.data, context=FILE_CONTEXT).devices
@@ -62,7 +62,7 @@ def read_devices(path: Path) -> dict[str, DeviceSheet]:
 
 
 def device_of(name: str, resolved: Mapping[str, Any], sheets: Mapping[str, DeviceSheet]) -> str:
-    """The device that the run `name` measured: the first whose patterns fit, else what the run calls its testbed or experiment."""
+    """Return the device that the run `name` measured: the first with a matching pattern, else the run's testbed or experiment."""
     if (
         device_name := next((device for device, sheet in sheets.items() if any(fnmatchcase(name, p) for p in sheet.runs)), None)
     ) is not None:

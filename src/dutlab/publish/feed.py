@@ -1,4 +1,4 @@
-"""The newest runs as an Atom feed (RFC 4287)."""
+"""Atom feed of the newest runs (RFC 4287)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NO_TIME = "1970-01-01T00:00:00Z"
 
 
 def atom(title: str, url: str, runs: Sequence[SiteRun]) -> bytes:
-    """`runs` are the oldest first; `url` ends in a slash, or is empty: then links are relative to the feed."""
+    """Return the feed. `runs` are sorted, oldest first. `url` ends in a slash; if it is empty, links are relative to the feed."""
     newest = [run for run in reversed(runs) if run.manifest][:NEWEST]
     feed = ET.Element("feed", xmlns=_ATOM)
     _add(feed, "title", title)
@@ -41,7 +41,7 @@ def _add(parent: ET.Element, tag: str, text: str) -> None:
 
 
 def _moment(text: str) -> str:
-    """`2026-11-21 08:01:00 UTC` as RFC 3339 has it."""
+    """Return `2026-11-21 08:01:00 UTC` in the form of RFC 3339."""
     try:
         return datetime.strptime(text, "%Y-%m-%d %H:%M:%S UTC").replace(tzinfo=UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     except ValueError:

@@ -1,13 +1,13 @@
-"""A static site of runs and devices, in a folder that any web server or browser shows.
+"""Static site of runs and devices, in a folder that any web server or browser can show.
 
     index.html               the devices
     devices/NAME.html        a device: specification, modes, tables, plots, claims, runs
-    claims.html              claims that do not hold, contradictions, runs that several sites have
+    claims.html              claims that differ from raw files, contradictions, runs on several sites
     runs/NAME/               the run folder without its journal; its pages and cards are in report/
-    runs.parquet index.json  every figure, and what the site holds, for programs
+    runs.parquet index.json  every figure, and the contents of the site, for programs
     feed.xml                 the newest runs (Atom, RFC 4287)
 
-Pages are made from the runs and written again each time. To take a run out, remove its folder and publish again.
+Each call makes all pages again from the runs. To remove a run, remove its folder and publish again.
 """
 
 from __future__ import annotations
@@ -49,35 +49,35 @@ INDEX = "index.json"
 UNNAMED = "Measurements"
 RUNS = "runs"
 SHOWN_WHOLE = 3
-"""The newest runs of a device that its page shows with tables and plots; older ones are listed."""
+"""Number of newest runs that a device's page shows with tables and plots; older runs are only listed."""
 _AT_ONCE = 8
-"""Runs that are handed to a process together."""
+"""Runs that a process gets at a time."""
 
 
 @dataclass(frozen=True)
 class SiteRequest:
-    """Request for a site."""
+    """Settings of a site."""
 
     out: Path
     title: str = ""
-    """Title; empty: that of the existing site."""
+    """Title; empty to keep the title of the existing site."""
     url: str = ""
-    """Address of the site; without it links to pictures are relative, and the feed's too."""
+    """Address of the site; if empty, links of the feed are relative, and pages name no picture."""
     sheets: Mapping[str, DeviceSheet] | None = None
 
 
 @dataclass(frozen=True)
 class Published:
-    """State of a site."""
+    """Result of publishing: the site's runs, and notes about them."""
 
     runs: tuple[SiteRun, ...]
     contradictions: tuple[Contradiction, ...]
     taken_twice: int
-    """Runs that were there already or came from several sites; each is shown once."""
+    """Number of runs that the site already had, or that came from several sites. Each is shown once."""
     left_out: tuple[str, ...]
-    """Runs that could not be taken, and why."""
+    """Runs that could not be added, and the reasons, in sentences."""
     covered: tuple[str, ...] = ()
-    """Runs in whose copies secrets were covered, and which, in sentences."""
+    """Runs in whose copies secrets were covered, and the kinds of secrets, in sentences."""
 
     @property
     def devices(self) -> int:
@@ -86,7 +86,7 @@ class Published:
 
 
 def publish(runs: Sequence[Path], asked: SiteRequest) -> Published:
-    """Adds runs to the site in `asked.out`, which is made when there is none. Raises InputError, all faults at once, StoreError."""
+    """Add runs to the site in `asked.out`, which is made if needed. Raises InputError with all faults at once, StoreError."""
     known = _known(asked.out)
     folders, faults = list[RunFolder](), list[str]()
     for path in dict.fromkeys(p.resolve() for p in runs):
@@ -107,7 +107,7 @@ def publish(runs: Sequence[Path], asked: SiteRequest) -> Published:
 
 
 def merge(sites: Sequence[Path], asked: SiteRequest) -> Published:
-    """Makes one site of many, with their claim cards as they are. Raises InputError for other folders, StoreError."""
+    """Merge several sites into one. Their claim cards do not change. Raises InputError for folders that are not sites, StoreError."""
     known = _known(asked.out)
     read = [(site, _known(site)) for site in sites]
     if wrong := [str(site) for site, of in read if not of.title]:
@@ -134,9 +134,9 @@ def merge(sites: Sequence[Path], asked: SiteRequest) -> Published:
 
 @contextmanager
 def _alone(asked: SiteRequest, known: _Site) -> Iterator[None]:
-    """Around what is written: by one process at a time, into a folder that is a site from the first moment on, after a kill too.
+    """Lock the site for the block. The folder is a valid site from the beginning, so it is one even after a kill.
 
-    Raises InputError while another process writes there, StoreError.
+    Raises InputError if another process writes there, StoreError.
     """
     try:
         asked.out.mkdir(parents=True, exist_ok=True)
@@ -172,7 +172,7 @@ class _Site:
 
 
 def _known(site: Path) -> _Site:
-    """Raises InputError for a folder that has other things in it, and for a site of a newer dutlab."""
+    """Read a site's index. Raises InputError for a folder with other files, and for a site of a newer dutlab."""
     path = site / INDEX
     if not path.exists():
         if site.exists() and (not site.is_dir() or any(site.iterdir())):
@@ -192,7 +192,7 @@ def _known(site: Path) -> _Site:
 
 
 def _joined(ours: DeviceSheet, theirs: DeviceSheet, title: str) -> DeviceSheet:
-    """The first words on anything stay; other words on the same become a caveat, so that a reader sees both."""
+    """Merge two sheets of a device. The first text stays; a different one becomes a caveat, so that readers see both."""
     said = [f"{title} says of the {key}: {value}" for key in ("price", "status", "author")
             if (value := getattr(theirs, key)) and getattr(ours, key) not in ("", value)]  # fmt: skip
     said += [f"{title} says of the {k}: {v}" for k, v in theirs.specification.items() if ours.specification.get(k, v) != v]
@@ -207,29 +207,29 @@ def _joined(ours: DeviceSheet, theirs: DeviceSheet, title: str) -> DeviceSheet:
 
 
 def _run_folders(site: Path) -> Iterator[Path]:
-    """Every folder that may be a run: in `runs`, and where names met in `runs-2`."""
+    """Yield every folder that may be a run: in `runs`, and for duplicate names in `runs-2` and so on."""
     for group in sorted(site.glob(f"{RUNS}*")):
         if group.is_dir() and not group.is_symlink():
             yield from sorted(p for p in group.iterdir() if p.is_dir() and not p.is_symlink() and not p.name.startswith("."))
 
 
 def _held(site: Path) -> dict[str, str]:
-    """Hash of the manifest → folder of each run that is there."""
+    """Return hash of the manifest → folder, for each run of the site."""
     folder_by_hash = {}
     for path in _run_folders(site):
         try:
             folder_by_hash[manifest_hash(RunFolder(path))] = path.relative_to(site).as_posix()
         except StoreError:
-            continue  # its page says what is wrong with it
+            continue  # its page reports the fault
     return folder_by_hash
 
 
 def _take(run: RunFolder, out: Path, held: dict[str, str], covered: list[str], *, cards: bool) -> bool:
-    """Copy a run into the site; return False when the same run is there. Links are not followed: their targets are not part of the run.
+    """Copy a run into the site; return False if the site has the run. Links are not followed: their targets are not part of the run.
 
-    Secrets in its files are covered, which is added to `covered`.
+    Secrets in its files are covered; a sentence about them is added to `covered`.
 
-    Raises StoreError: OutsideFolder for a name that no site can have, and for a link that took the place of a file.
+    Raises InputError if the folder's name is not UTF-8, and StoreError: OutsideFolder for an unsafe name, or a link in place of a file.
     """
     if not is_text(run.name):
         raise InputError(f"{run.path}: the name of the folder is not UTF-8", remedy="rename the folder")
@@ -265,7 +265,7 @@ def _take(run: RunFolder, out: Path, held: dict[str, str], covered: list[str], *
 
 
 def _to_publish(run: RunFolder, *, cards: bool) -> Iterator[str]:
-    """Relative names of the plain files to copy."""
+    """Yield the relative names of the plain files to copy."""
     yield from (name for name, path in files_of(run.path) if path.is_file() and not path.is_symlink())
     yield MANIFEST
     beside = [run.path / ADDITIONS, *([run.path / DERIVED] if cards else [])]
@@ -294,7 +294,7 @@ def _build(asked: SiteRequest, known: _Site, twice: int, left_out: tuple[str, ..
 
 
 def _wanted(asked: SiteRequest, sheets: Mapping[str, DeviceSheet]) -> list[RunToShow]:
-    """Every run with its device, the oldest first."""
+    """Return every run with its device, oldest first."""
     folders = sorted(_run_folders(asked.out), key=lambda p: (p.name, p.parent.name))
     devices = []
     for path in folders:
@@ -316,7 +316,7 @@ def _wanted(asked: SiteRequest, sheets: Mapping[str, DeviceSheet]) -> list[RunTo
 
 
 def _shown(site: Path, wanted: Sequence[RunToShow]) -> list[SiteRun]:
-    """Every run's own pages; in as many processes as the machine has cores, where there is enough to do."""
+    """Write the pages of every run, in one process per core if there are enough runs."""
     cores = len(os.sched_getaffinity(0))
     if len(wanted) < 2 * _AT_ONCE or cores == 1:
         return [show_run(site, w) for w in wanted]

@@ -1,4 +1,4 @@
-"""The pages of a site that speak of several runs: the devices, each device, and the claims that need a look."""
+"""Pages of a site about several runs: the list of devices, a page for each device, and the claims to check."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from dutlab.store.replace import replace_file
 RUNS_A_PAGE = 250
 DEVICES_A_PAGE = 400
 _EXCERPTS = LARGEST_PAGE * 3 // 5
-"""Bytes of a device's page for runs in full; the rest is for its lists."""
+"""Most bytes of a device's page for runs with tables and plots; the rest is for its lists."""
 _TERMS = ("throughput", "goodput", "mode", "ndr", "pdr", "backpressure", "doubt", "frame size", "imix", "iops", "trial", "repeat", "loss")
 
 
 @dataclass(frozen=True)
 class SiteContents:
-    """Everything that the pages say."""
+    """Contents of the pages."""
 
     site: Path
     title: str
     url: str
-    """The site's own address with a slash at its end; empty where it is not known."""
+    """Address of the site with a slash at its end; empty if unknown."""
     runs: Sequence[SiteRun]
-    """The oldest first."""
+    """Runs of the site, oldest first."""
     sheets: Mapping[str, DeviceSheet]
     pages: Mapping[str, str]
     """Device → file name in `devices/`."""
@@ -44,19 +44,19 @@ class SiteContents:
 
     @cached_property
     def by_device(self) -> dict[str, list[SiteRun]]:
-        """The runs of each, the newest first."""
+        """Device → its runs, newest first."""
         out: dict[str, list[SiteRun]] = {}
         for run in reversed(self.runs):
             out.setdefault(run.device, []).append(run)
         return dict(sorted(out.items()))
 
     def picture_of(self, device: str) -> str:
-        """File name in `devices/`."""
+        """Return the file name of the device's picture in `devices/`."""
         return f"{self.pages[device].removesuffix('.html')}.png"
 
 
 def write_device(of: SiteContents, device: str) -> None:
-    """The pages of a device. Raises StoreError."""
+    """Write the pages of a device. Raises StoreError."""
     runs, page, sheet = of.by_device[device], of.pages[device], of.sheets.get(device, DeviceSheet())
     picture = next((run.picture for run in runs if run.picture), b"")
     if picture:
@@ -64,7 +64,7 @@ def write_device(of: SiteContents, device: str) -> None:
     excerpts, room = list[str](), _EXCERPTS
     for run in runs:
         size = len(run.excerpt.encode(errors="backslashreplace"))
-        if 0 < size <= room:  # a larger one is in the list, and leaves room for others
+        if 0 < size <= room:  # a larger one is only listed, which leaves room for others
             excerpts.append(run.excerpt)
             room -= size
     lists = [runs[n : n + RUNS_A_PAGE] for n in range(0, len(runs), RUNS_A_PAGE)]
@@ -86,7 +86,7 @@ def write_device(of: SiteContents, device: str) -> None:
 
 
 def write_index(of: SiteContents) -> None:
-    """The page that comes first. Raises StoreError."""
+    """Write the first page, the list of devices. Raises StoreError."""
     devices = [(name, of.pages[name], of.sheets.get(name, DeviceSheet()), runs) for name, runs in of.by_device.items()]
     parts = [devices[n : n + DEVICES_A_PAGE] for n in range(0, len(devices), DEVICES_A_PAGE)] or [[]]
     names = ["index.html" if n == 1 else f"index-{n}.html" for n in range(1, len(parts) + 1)]
@@ -99,7 +99,7 @@ def write_index(of: SiteContents) -> None:
 
 
 def write_claims(of: SiteContents) -> None:
-    """Write the page on how to check claims. Raises StoreError."""
+    """Write the page of claims that differ, contradictions and damaged runs. Raises StoreError."""
     claims = [(run, claim) for run in of.runs for claim in run.claims]
     place = SitePlace(((of.title, "index.html"), ("Feed", "feed.xml")), f"{len(claims)} claims, checked against raw files")
     several = [(run, of.origins[run.folder]) for run in of.runs if len(of.origins.get(run.folder, ())) > 1]
@@ -110,7 +110,7 @@ def write_claims(of: SiteContents) -> None:
 
 
 def _claimed(found: tuple[SiteRun, SiteClaim, Any]) -> str:
-    """`8.77 (8.71 to 8.80) Gb/s`."""
+    """Return the median and range of a claim, as `8.77 (8.71 to 8.80) Gb/s`."""
     cell = found[2]
     unit = unit_for(cell.figure, [cell.median])
     median, low, high = (with_two_digits(unit, value).number(value) for value in (cell.median, cell.low, cell.high))

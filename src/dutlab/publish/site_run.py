@@ -1,4 +1,4 @@
-"""One run of a site: its page, its claims checked, and what the pages of its device and the indexes say of it."""
+"""One run of a site: its pages, its checked claims, and its entry for the device's page and the indexes."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ from dutlab.store.replace import file_name, file_names, folder_in, replace_file
 from dutlab.store.run_folder import RunFolder, details_in
 
 LARGEST_PAGE = 400_000
-"""Bytes; a page that would be larger keeps its trials and pictures in files next to it."""
+"""Size limit of a page in bytes. A larger page has its trials and pictures in files next to it."""
 TRIALS_A_PAGE = 400
 FILES_A_PAGE = 1_500
 _CUT = 4_000
-"""Characters of a command that are shown."""
+"""Longest command that is shown, in characters."""
 
 FigureRow = tuple[str, str, str, str, int, str, str, str, str, str, int, str, str, float]
 
 
 @dataclass(frozen=True)
 class SiteClaim:
-    """A claim card of a run, and whether it holds."""
+    """Claim card of a run, and the result of its check."""
 
     file: str
-    """Relative to the site."""
+    """Path of the card, relative to the site."""
     card: ClaimCard
     state: Literal["holds", "differs", "not recomputed"]
     differences: tuple[str, ...]
@@ -49,17 +49,17 @@ class SiteClaim:
 
 @dataclass(frozen=True)
 class SiteRun:
-    """A run as the site lists it."""
+    """Entry of a site about a run."""
 
     folder: str
-    """Relative to the site."""
+    """Folder of the run, relative to the site."""
     name: str
     device: str
     faults: tuple[str, ...] = ()
     experiment: str = ""
     testbed: str = ""
     relative: bool = False
-    """Measured in an embedded lab: no figures of hardware."""
+    """True if measured in an embedded lab, so that figures are not those of hardware."""
     imported: bool = False
     started: str = ""
     ended: str = ""
@@ -74,32 +74,32 @@ class SiteRun:
     claims: tuple[SiteClaim, ...] = ()
     figures: tuple[FigureRow, ...] = field(default=(), repr=False)
     excerpt: str = field(default="", repr=False)
-    """HTML for the page of its device; empty where that was not asked for."""
+    """HTML for the page of its device; empty if the run is only listed there."""
     picture: bytes = field(default=b"", repr=False)
-    """PNG of its first plot; the same."""
+    """PNG of the first plot of the device's newest run; empty for other runs."""
 
     @property
     def page(self) -> str:
-        """Relative to the site."""
+        """Path of the run's page, relative to the site."""
         return f"{self.folder}/{DERIVED}/index.html"
 
 
 @dataclass(frozen=True)
 class RunToShow:
-    """Input of a run's page."""
+    """Run whose pages are to be written."""
 
     folder: str
     device: str
     device_page: str
-    """File name in `devices/`."""
+    """File name of the device's page in `devices/`."""
     number: int
-    """Number among the runs on the page of the device; 0 for one that is only listed there."""
+    """Number of the run on the page of its device, from 1; 0 if it is only listed there."""
     picture: str
-    """Address of the device's picture; empty where the site's own address is not known."""
+    """Address of the device's picture; empty if the site's address is unknown."""
 
 
 def show_run(site: Path, wanted: RunToShow) -> SiteRun:
-    """Write the pages and cards of a run in `site`. A run that cannot be read is a fault, which is returned."""
+    """Write the pages and cards of a run in `site`. If the run cannot be read, return it with the fault."""
     path = site / wanted.folder
     try:
         with reading(path):
@@ -137,12 +137,12 @@ def _show(site: Path, path: Path, wanted: RunToShow) -> SiteRun:
 
 
 def linked_pictures(report: RunReport) -> RunReport:
-    """Return the page with pictures that people added as files next to it, not inside it."""
+    """Return the report with added pictures as links to files, not as embedded data."""
     return replace(report, additions=tuple(replace(a, picture=a.href if a.picture else "") for a in report.additions))
 
 
 def _claims(site: Path, run: RunFolder, report: RunReport, folder: Path) -> tuple[tuple[SiteClaim, ...], list[str]]:
-    """Cards that came with the run, as its author wrote them; where there are none, made of its headlines."""
+    """Return the checked cards of a run, and faults. Cards of its author are kept; without any, cards are made from its headlines."""
     fresh, faults = cards_of(run, report, folder), list[str]()
     paths = sorted(folder.glob("claim-*.json"))
     if not paths:
@@ -165,7 +165,7 @@ def _claims(site: Path, run: RunFolder, report: RunReport, folder: Path) -> tupl
 
 
 def _write_run_page(folder: Path, report: RunReport, plots: Sequence[Plot], place: SitePlace) -> SitePlace:
-    """Returns `place` with where the trials are."""
+    """Write the run's page; return `place` with the pages of the trials."""
     page = html([report], {report.name: plots}, place)
     if len(report.listed) < len(report.trials) or len(page.encode(errors="backslashreplace")) > LARGEST_PAGE:
         names = file_names(plot.name for plot in plots)
@@ -189,7 +189,7 @@ def _write_run_page(folder: Path, report: RunReport, plots: Sequence[Plot], plac
 
 @dataclass(frozen=True)
 class _LinkedPlot(Plot):
-    """A plot that a page shows from a file next to it."""
+    """Plot that a page shows from a file next to it."""
 
     address: str = ""
 
@@ -240,7 +240,7 @@ def _back(place: SitePlace) -> SitePlace:
 
 
 def _excerpt(report: RunReport, plots: Sequence[Plot], wanted: RunToShow, shown: SitePlace) -> str:
-    """Links of figures and doubts lead to the page of the run, or to those of its trials."""
+    """Return the HTML of a run for its device's page. Links of figures and doubts lead to the pages of the run and its trials."""
     template = environment().get_template("site_excerpt.html.j2")
     text = template.render(r=report, plots=plots, number=wanted.number, **page_words([report], shown))
     place = quote(wanted.folder)

@@ -1,4 +1,4 @@
-"""Check of a claim card: its figures are computed again from the raw files of its run, and every step between is compared."""
+"""Check of a claim card: figures are computed again from the run's raw files, and compared with the records and the card."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ class VerifiedClaim:
     """Result for one card."""
 
     state: Literal["holds", "differs", "not recomputed"]
-    """`not recomputed`: nothing differs, but the raw files are of a kind from which dutlab works out no figures."""
+    """Verdict. `not recomputed`: nothing differs, but dutlab cannot compute figures from raw files of this kind."""
     differences: tuple[str, ...]
-    """In sentences."""
+    """Differences, in sentences."""
 
 
 def verified(
     claim: ClaimCard, run: RunFolder, *, fresh: Mapping[str, ClaimCard] | None = None, changed: ManifestDifference | None = None
 ) -> VerifiedClaim:
-    """Compare the card with the run. `fresh` are cards made again from its records, `changed` its files that differ from the manifest.
+    """Compare the card with the run. `fresh` are cards made from its records, `changed` are its files that differ from the manifest.
 
     Raises InputError for a run without a headline, StoreError.
     """
@@ -46,7 +46,7 @@ def verified(
 def _differences(
     claim: ClaimCard, run: RunFolder, fresh: Mapping[str, ClaimCard] | None, changed: ManifestDifference | None
 ) -> Iterator[tuple[str, bool]]:
-    """Each in words, and whether it is only that raw files do not tell."""
+    """Yield a sentence for each difference, and whether it only means that figures cannot be computed from the raw files."""
     if run.name != claim.run:
         yield f"the run is {run.name}, the card is of {claim.run}", False
     if manifest_hash(run) != claim.manifest_sha256:
@@ -76,7 +76,7 @@ def _differences(
 
 
 def _insist_on_uncovered(run: RunFolder, trial: int, changed: ManifestDifference) -> None:
-    """Raises CannotRecompute where secrets were covered in what a trial's figures are worked out from: such files prove nothing."""
+    """Raise CannotRecompute if secrets were covered in the files of a trial, which then prove nothing."""
     beginnings = (f"trials/{trial_folder(run.path, trial).name}/", "resolved.json")
     if covered := [name for name in changed.redacted if name.startswith(beginnings)]:
         raise CannotRecompute(f"secrets were covered in {', '.join(covered)}")

@@ -1,4 +1,4 @@
-"""Sensors that this machine polls over the network, with any protocol: the polling thread."""
+"""Polling thread of sensors that this machine reads over the network, with any protocol."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ class TimedAnswer(NamedTuple):
 
 
 class Refused(Exception):
-    """The device refused the login. A further request might lock the account."""
+    """Error: the device refused the login. A further request might lock the account."""
 
 
 class ReadingSource(Protocol):
     """Source of readings. One thread creates, uses and closes it."""
 
     def read(self) -> Mapping[str, Amount]:
-        """Return its readings now, by name. Raises Refused, OSError, ValueError, and nothing else."""
+        """Return the current readings by name. Raises Refused, OSError, ValueError."""
 
     def close(self) -> None:
         """Release its resources."""
@@ -115,7 +115,7 @@ class Asked:
                 break
             except (OSError, ValueError) as error:
                 self._faults.add(_words(error))
-            except Exception as error:  # noqa: BLE001 - the boundary: a device may answer anything, also what a library does not foresee
+            except Exception as error:  # noqa: BLE001 - the boundary: a device may send any bytes, and a library may raise any exception
                 self._faults.add(f"it answered what makes no sense ({type(error).__name__})")
             due_s = max(due_s + self._spec.every, time.monotonic())
             self._over.wait(due_s - time.monotonic())

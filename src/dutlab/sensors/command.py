@@ -1,6 +1,6 @@
-"""Sensor `command`: the number that a command of the user's prints, once a period, on a host or here.
+"""Sensor `command`: the number that a user's command prints once per period, on a host or on this machine.
 
-What it prints besides a number, and a status that is not 0, are faults of that reading; the trial goes on without it.
+Other output, or a status other than 0, is a fault of that reading; the trial continues without it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SHOWN = 80
 
 
 class CommandLoop(ShellLoop):
-    """Runs the command in a loop on its host."""
+    """Loop on the host that runs the command."""
 
     waits = False
     needs = "its command printed nothing in time"
@@ -48,7 +48,7 @@ class CommandLoop(ShellLoop):
 
 
 def number_in(parts: Mapping[str, str]) -> float:
-    """Return the command's output as a number. Raises ValueError with the output where it is none."""
+    """Return the command's output as a number. Raises ValueError that quotes the output if it is not a number."""
     output, status = parts["said"].strip(), parts["status"].strip()
     if status != "0":
         raise ValueError(f"its command ended with {status}: {output[:_SHOWN]!r}")
@@ -62,5 +62,5 @@ def number_in(parts: Mapping[str, str]) -> float:
 
 
 def make(spec: CommandSensor, site: SensorSite) -> CommandLoop:
-    """The sensor that `spec` describes."""
+    """Return the sensor that `spec` describes."""
     return CommandLoop(spec, site)

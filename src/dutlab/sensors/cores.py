@@ -1,4 +1,4 @@
-"""Sensor `cpu`: what the cores of a host did in each second of a trial, and what the loop that reads them takes of its core."""
+"""Sensor `cpu`: use of a host's cores in each second of a trial, and the CPU time of the loop that reads it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CORES = "cpu"
 
 
 class Sampler(ShellLoop):
-    """Watches the machine that its host is, or is a namespace of. Each sample is the mean since the one before."""
+    """Loop that reads the cores of a host's machine, also if the host is a namespace. Each sample is the mean since the last one."""
 
     needs = "the host needs sh, cat and /proc/stat"
 
@@ -25,7 +25,7 @@ class Sampler(ShellLoop):
         self._readings: list[CpuReading] = []
 
     def _turn(self, at_s: float, text: str) -> None:
-        del at_s  # the host's clock measures the time between two turns better
+        del at_s  # the host's clock times turns more exactly
         reading = self._watch.parse(text)
         before = self._readings[-1] if self._readings else None
         self._readings.append(reading.after(before) if before and self._watch.since == "turn" else reading)
@@ -37,9 +37,9 @@ class Sampler(ShellLoop):
 
 
 def samples(readings: Sequence[CpuReading], *, host: str, ahead_s: float = 0.0, sensor: str = CORES) -> Iterator[Sample]:
-    """A sample for every core and state between each two readings. The first reading was `ahead_s` before the trial's start.
+    """Yield a sample for every core and state between successive readings. The first reading was `ahead_s` before the trial's start.
 
-    With threaded NAPI the kernel counts forwarding as `system`, since a thread does it; otherwise as `softirq`.
+    With threaded NAPI the kernel counts forwarding as `system`, because a thread does it; otherwise as `softirq`.
     """
     for before, after in pairwise(readings):
         t_s = round(after.uptime_s - readings[0].uptime_s - ahead_s, 3)
@@ -57,6 +57,6 @@ def samples(readings: Sequence[CpuReading], *, host: str, ahead_s: float = 0.0, 
 
 
 def make(spec: CpuSensor, site: SensorSite) -> Sampler | None:
-    """The sensor `cpu`; None where the cores of such a system cannot be watched."""
+    """Return the sensor `cpu`; None if dutlab cannot read the cores of such a system."""
     watch = site.host.system.cores
     return None if watch is None else Sampler(site, watch, interval_s=spec.every, name=spec.name)

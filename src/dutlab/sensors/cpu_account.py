@@ -1,8 +1,8 @@
-"""Reads what our threads and other work use of a machine's CPUs (physics.interference), here and on other Linux hosts.
+"""CPU time of our threads and of other work (physics.interference), on this machine and on other Linux hosts.
 
-On this machine our threads are those of our own process tree and the kernel threads that forward. They are read four times a second while
-a trial runs: a thread's account is gone with the thread, and what others use while ours have nothing to do takes nothing from a trial.
-On another host they are found by name, with one reading before and one after.
+On this machine our threads are those of our process tree and the kernel threads that forward. They are read four times a second during
+a trial, because a thread's account ends with the thread. Other work counts only while our threads have work to do.
+On another host our threads are found by name, with one reading before and one after a trial.
 """
 
 from __future__ import annotations
@@ -31,37 +31,37 @@ from dutlab.spec.testbed import Testbed
 from dutlab.systems.linux import LINUX
 
 PROGRAMS = ("dutlab-engine", "iperf3", "trafgen", "xdp-trafficgen", "pkt-gen", "ipgen", "_t-rex-64", "ping")
-"""Programs that send and receive, by the beginning of their names (proc_pid_comm(5)): a copy of the engine has more behind it. Only their
-threads' waiting counts; the CPU time of everything that we started counts as ours."""
+"""Programs that send and receive, by the beginning of their names (proc_pid_comm(5)): a copy of the engine has a longer name. Only the
+waiting of their threads counts; the CPU time of all processes that we started counts as ours."""
 READ_EVERY_S = 0.25
 MOST_WAITS = 4 * 3600
-"""Readings that are kept: those of an hour."""
+"""Number of readings that are kept: one hour."""
 _NS = 1e9
 _COMM = 15
-"""So many characters of a thread's name are kept (TASK_COMM_LEN, without its end)."""
+"""Longest name of a thread, in characters (TASK_COMM_LEN, without the terminator)."""
 _NOTHING = (0.0, 0.0)
-"""User and system time."""
+"""User and system time of 0 s."""
 
 
 class AccountReader(Protocol):
-    """Reads the CPU accounts of the machines of a testbed."""
+    """Reader of the CPU accounts of a testbed's machines."""
 
     async def read(self) -> Mapping[str, CpuAccount]:
-        """Host → account as it is now; a host that cannot tell is not there. Never raises for a host that does not answer."""
+        """Return host → current account. A host without an account, or one that does not answer, is left out."""
 
     def running(self) -> contextlib.AbstractAsyncContextManager[None]:
-        """Meanwhile threads that end are not forgotten."""
+        """Enclose a trial: threads that end during it are counted too."""
 
 
 class ThreadLedger:
-    """Cumulative times by name, of threads that come and go. A thread that is seen for the first time counts from its start."""
+    """Cumulative times by name, of threads that start and end. A thread that is new in a reading counts from its start."""
 
     def __init__(self) -> None:
         self._last: dict[int, ThreadTime] = {}
         self.total: dict[str, ThreadTime] = {}
 
     def see(self, threads: Iterable[tuple[int, str, ThreadTime]]) -> None:
-        """Enters a reading: thread number, name, its times since its start. A number whose times fell is another thread's by now."""
+        """Add a reading: thread number, name, times since the thread's start. If the times fell, the number belongs to a new thread."""
         now = {tid: (name, t) for tid, name, t in threads}
         for tid, (name, t) in now.items():
             before = self._last.get(tid)
@@ -76,10 +76,10 @@ class ForwardingLedger:
     def __init__(self, names: tuple[str, ...] = ()) -> None:
         self._names, self._last, self._seen, self._events = names, dict[int, ThreadTime](), ThreadLedger(), EventCounts()
         self.of = deque[tuple[float, float]](maxlen=MOST_WAITS)
-        """Moment of each reading, and the most that one of them waited since the one before."""
+        """(Time of a reading, longest wait of one thread since the reading before), in seconds."""
 
     def see(self, at_s: float, threads: Iterable[tuple[int, str, ThreadTime]]) -> None:
-        """Enters a reading."""
+        """Add a reading."""
         rows = [(tid, name, t) for tid, name, t in threads if not self._names or name.startswith(self._names)]
         if rows and self._last:
             self.of.append((at_s, max(t.wait_s - self._last.get(tid, t).wait_s for tid, _, t in rows)))
@@ -90,12 +90,12 @@ class ForwardingLedger:
 
     @property
     def threads(self) -> frozenset[int]:
-        """Those of the last reading."""
+        """Threads of the last reading."""
         return frozenset(self._last)
 
     @property
     def total(self) -> ForwardingWait | None:
-        """Since the first reading; None without such a thread."""
+        """Waiting since the first reading; None without such a thread."""
         times, (instructions, cycles) = list(self._seen.total.values()), self._events.total or (None, None)
         if not times:
             return None
@@ -104,11 +104,11 @@ class ForwardingLedger:
 
 
 class LocalAccount:
-    """This machine's account. `forwarding` are the kernel threads that forward, by process number; None: all that serve a port.
+    """Account of this machine. `forwarding` are the kernel threads that forward, by process number; None: all that serve a port.
 
-    `guests` returns the processes of the guests' kernels now: a guest that is switched off and on gets another. `devices` returns those of
-    the DUT, before a trial and after it. `dut_threads` is the prefix of the names of kernel threads that serve the DUT's ports;
-    empty: all threads that forward.
+    `guests` returns the current processes of the guests' kernels: a guest that is restarted gets a new process. `devices` returns the
+    processes of the DUT; it is called before and after a trial. `dut_threads` are prefixes of the names of kernel threads that serve the
+    DUT's ports; empty: all threads that forward.
     """
 
     def __init__(
@@ -156,26 +156,26 @@ class LocalAccount:
                 await cancelled(reader)
 
     def _forwarding_cpus(self) -> frozenset[int]:
-        """The CPUs that the threads which serve the DUT's ports may use."""
+        """Return the CPUs that the threads of the DUT's ports may use."""
         cpus = set[int]()
         for thread in self._waits.threads:
-            with contextlib.suppress(OSError):  # ended meanwhile
+            with contextlib.suppress(OSError):  # the process has ended
                 cpus |= os.sched_getaffinity(thread)
         return frozenset(cpus)
 
     async def _keep_reading(self) -> None:
-        while await self.read():  # noqa: ASYNC110 - it waits for time, not for an event
+        while await self.read():  # noqa: ASYNC110 - it polls at fixed times
             await asyncio.sleep(READ_EVERY_S)
 
     def account(self) -> CpuAccount:
-        """Raises OSError, ValueError where /proc does not tell."""
+        """Return the current account. Raises OSError, ValueError if /proc lacks the data."""
         if frozenset(self._kernels()) | self._devices != self._guests:
             self._find_kernel_threads()
         at_s, threads, stopped = self._clock(), list[tuple[int, str, ThreadTime]](), False
         used_s = dict.fromkeys((self._own, *self._guests), _NOTHING)
         for root in used_s:
             for pid in self._tree(root):
-                with contextlib.suppress(OSError):  # ended meanwhile
+                with contextlib.suppress(OSError):  # the process has ended
                     stat = self._text(f"{pid}/stat")
                     name, _, rest = stat.partition("(")[2].rpartition(")")
                     utime, stime, cutime, cstime = (int(n) / self._ticks for n in rest.split()[11:15])
@@ -184,7 +184,7 @@ class LocalAccount:
                         stopped |= rest.split()[0] == "T"
                     if name.startswith(PROGRAMS) or (root in self._devices and pid != root):
                         threads += self._threads(pid, name)
-        for guest in self._guests:  # what a guest used stays ours when it is switched off
+        for guest in self._guests:  # CPU time of a guest stays ours after it is switched off
             self._of_guests[guest] = max(self._of_guests.get(guest, _NOTHING), used_s[guest], key=sum)
         own_s = _sum(used_s[self._own], *self._of_guests.values())
         forwarded = list[tuple[int, str, ThreadTime]]()
@@ -194,7 +194,7 @@ class LocalAccount:
                 if pid in self._forwarding and pid not in self._guests:
                     forwarded += of_it
         self._waits.see(at_s, forwarded)
-        self._forwarded.see(forwarded)  # a port that is taken away takes its thread with it, whose time stays ours
+        self._forwarded.see(forwarded)  # when a port is removed, its thread ends; its time stays ours
         own_s = _sum(own_s, (0.0, sum(t.run_s for t in self._forwarded.total.values())))
         self._ledger.see(threads)
         account = machine_account(
@@ -215,10 +215,10 @@ class LocalAccount:
         )
 
     def _find_kernel_threads(self) -> None:
-        """They may come and go with ports, so they are looked for before each trial."""
+        """Find the kernel threads again, before each trial: they start and end with ports."""
         self._guests = frozenset(self._kernels()) | self._devices
         named = dict(self._kernel_threads())
-        if not self._visible:  # the numbers that were asked for are of another process namespace
+        if not self._visible:  # the given numbers are of another process namespace
             named = {pid: name for pid, name in named.items() if pid in self._guests}
         self._forwarding = self._guests | {
             pid for pid, n in named.items() if (n.startswith("napi/") if self._wanted is None else pid in self._wanted)
@@ -232,14 +232,14 @@ class LocalAccount:
             return ""
 
     def _tree(self, root: int) -> Iterator[int]:
-        """A process, and all that descend from it but guests and devices, which count for themselves."""
+        """Yield a process and its descendants, except guests and devices, which are counted separately."""
         left = [root]
         while left:
             yield (pid := left.pop())
             try:
                 for task in (self._proc / str(pid) / "task").iterdir():
                     left += {int(child) for child in (task / "children").read_text().split()} - self._guests
-            except OSError:  # ended meanwhile
+            except OSError:  # the process has ended
                 continue
 
     def _threads(self, pid: int, name: str) -> Iterator[tuple[int, str, ThreadTime]]:
@@ -257,7 +257,7 @@ class LocalAccount:
 
 
 class RemoteAccount:
-    """The account of another Linux host: one command a reading. `started` tells programs that dutlab runs there as the DUT, by name."""
+    """Account of another Linux host, by one command per reading. `started` returns the names of programs that run there as the DUT."""
 
     def __init__(self, host: Host, account: AccountSpec = AccountSpec(), started: Callable[[], Sequence[str]] = tuple) -> None:  # noqa: B008 -- it is frozen
         groups = (f"cgroup:{name.strip('/')}" for name in (*account.cgroups, *account.units))
@@ -266,7 +266,7 @@ class RemoteAccount:
     async def read(self) -> Mapping[str, CpuAccount]:
         try:
             done = await self._host.run(["sh", "-c", SCRIPT, "account", *self._wanted, *self._started()], check=False)
-        except HostError:  # whoever measures says so
+        except HostError:  # the measurement reports it
             return {}
         account = parse_account(done.text)
         return {} if account is None else {self._host.name: account}
@@ -277,7 +277,7 @@ class RemoteAccount:
 
 
 class Accounts:
-    """Those of several machines, read at the same time."""
+    """Accounts of several machines, read at the same time."""
 
     def __init__(self, readers: Iterable[AccountReader]) -> None:
         self._readers = tuple(readers)
@@ -301,7 +301,7 @@ def accounts_of(
     testbed: Testbed | None = None,
     started: Callable[[], Sequence[str]] = tuple,
 ) -> Accounts:
-    """The readers for a testbed's machines; those that are not Linux have none. Namespaces and guests of this machine share one."""
+    """Return the readers for a testbed's Linux machines. Namespaces and guests of this machine share one reader."""
     specs = {} if testbed is None else {name: spec.account for name, spec in testbed.hosts.items()}
     local = {name: host for name, host in hosts.items() if isinstance(host, LocalHost)}
     devices = DeviceProcesses(
@@ -323,7 +323,7 @@ def accounts_of(
 
 
 def forwarding_names(testbed: Testbed | None) -> tuple[str, ...]:
-    """Return the prefixes of the kernel threads that serve the DUT's ports; none where a port elsewhere has the same name."""
+    """Return the name prefixes of the kernel threads that serve the DUT's ports; none if a port of another host has such a name."""
     if testbed is None or testbed.dut is None:
         return ()
     others = {port for host in testbed.hosts if host != testbed.dut for port in testbed.ports_of(host)}
@@ -332,7 +332,7 @@ def forwarding_names(testbed: Testbed | None) -> tuple[str, ...]:
 
 
 def kernel_is_visible(proc: Path = Path("/proc")) -> bool:
-    """Return whether /proc shows the kernel's threads; that of a process namespace does not."""
+    """Return whether /proc shows the kernel's threads, which it does not in a process namespace."""
     try:
         return (proc / "2" / "comm").read_text(encoding="utf-8").strip() == KTHREADD
     except OSError:
@@ -340,7 +340,7 @@ def kernel_is_visible(proc: Path = Path("/proc")) -> bool:
 
 
 def hidden_notes(hosts: Mapping[str, Host]) -> tuple[str, ...]:
-    """Return what is not known because this machine's kernel threads are hidden; empty where they are not, or no host is this machine."""
+    """Return a note if this machine is a host of the testbed and hides its kernel threads; otherwise nothing."""
     if kernel_is_visible() or not any(isinstance(host, LocalHost) for host in hosts.values()):
         return ()
     return ("this is a process namespace, which hides kernel threads: of other work only the time in user mode is known",)

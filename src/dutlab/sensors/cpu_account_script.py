@@ -1,4 +1,4 @@
-"""The CPU account of another Linux host, by one shell script that starts no program but cat."""
+"""CPU account of another Linux host, by one shell script that starts no program except cat."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dutlab.systems import linux_proc
 from dutlab.systems.watched import sections
 
 USER_HZ = 100
-"""Ticks a second of what /proc shows, on every architecture that dutlab knows (include/asm-generic/param.h)."""
+"""Ticks a second in /proc, on every architecture that dutlab supports (include/asm-generic/param.h)."""
 SCRIPT = r"""
 part() { printf '\036%s\n' "$1"; }
 part uptime; cat /proc/uptime
@@ -33,22 +33,22 @@ for p in /proc/[0-9]*; do
 done
 exit 0
 """
-"""Its arguments: how the names of programs begin that send, receive or are the device, and `cgroup:` with a control group of it.
-A process has a line of four fields, a thread one of three."""
+"""Script that prints the account. Its arguments are prefixes of program names (senders, receivers, the DUT), or `cgroup:` and a control
+group of the DUT. A process is printed as a line of four fields, a thread as a line of three."""
 
 KERNEL_THREADS = "kernel threads"
-"""Name of what the kernel's threads ran where they are not visible: in a process namespace, /proc has none of them."""
+"""Name for all kernel threads together where /proc does not show them, as in a process namespace."""
 KTHREADD = "kthreadd"
-"""Process 2, the parent of all kernel threads, where they are visible."""
+"""Name of process 2, the parent of all kernel threads, where they are visible."""
 _NS = 1e9
 _UTIME, _STIME = 11, 12
-"""Columns of /proc/PID/stat behind the name (proc_pid_stat(5): fields 14 and 15). Time of ended threads is in them."""
+"""Columns of /proc/PID/stat after the name (proc_pid_stat(5): fields 14 and 15). They include the time of ended threads."""
 
 
 def parse_account(text: str) -> CpuAccount | None:
-    """The script's output; None where the host has no such files.
+    """Parse the script's output; None if the host has no such files.
 
-    A program or thread that has ended took its time with it, so `own_s` can be compared between two readings with the same `programs` only.
+    The time of ended programs is not included, so compare `own_s` only between two readings with equal `programs`.
     """
     part = sections(text)
     cores = linux_proc.cpu_times(part.get("stat", ""))
@@ -80,10 +80,10 @@ def parse_account(text: str) -> CpuAccount | None:
 def machine_account(
     at_s: float, stat: str, pressure: str, ticks: int, *, own_s: tuple[float, float], threads: Mapping[str, ThreadTime], visible: bool
 ) -> CpuAccount:
-    """An account out of /proc/stat and /proc/pressure/cpu; `own_s` is user and system time of what is ours.
+    """Return an account from /proc/stat and /proc/pressure/cpu. `own_s` is user and system time of our programs and threads.
 
-    Where kernel threads are not `visible`, all system time that is not of our processes counts as theirs, which forward: what others used
-    is then their user time. Raises ValueError without a core in `stat`.
+    If kernel threads are not `visible`, all system time of other processes counts as time of the kernel threads that forward. Other work
+    is then only user time. Raises ValueError without a core in `stat`.
     """
     cores = linux_proc.cpu_times(stat)
     if not cores:

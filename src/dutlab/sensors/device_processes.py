@@ -1,7 +1,7 @@
-"""Processes of this machine that are the DUT or part of the testbed, so that their work does not count as other work.
+"""Processes of this machine that are the DUT or part of the testbed. Their work does not count as other work.
 
-Named by the testbed file (`account:`), or found: what dutlab itself started as the DUT, what lives in the network namespace of one of its
-hosts, and what holds the DUT's ports: a tap of theirs (tun.rst: fdinfo says `iff:`), or a device by VFIO (vfio.rst), as QEMU and DPDK do.
+The testbed file names them (`account:`), or they are found: processes that dutlab started as the DUT, processes in the network namespace
+of a host, and processes that hold a port of the DUT, as a tap (tun.rst: `iff:` in fdinfo) or by VFIO (vfio.rst), as QEMU and DPDK do.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from dutlab.spec.account import AccountSpec
 from dutlab.systems.linux_proc import DEVICE_VARIABLE
 
 _COMM = 15
-"""So many characters of a program's name are kept (proc_pid_comm(5))."""
+"""Longest name of a program in /proc, in characters (proc_pid_comm(5))."""
 
 
 @dataclass(frozen=True)
 class DeviceProcesses:
-    """The processes that match, without those that descend from another of them."""
+    """Processes that match, without descendants of another match."""
 
     accounts: tuple[AccountSpec, ...] = ()
     namespaces: frozenset[int] = frozenset()
     """Inodes of network namespaces."""
     ports: frozenset[str] = frozenset()
-    """Interfaces of a DUT that is this machine, or a namespace of it."""
+    """Interfaces of a DUT that is this machine or a namespace of it."""
     proc: Path = Path("/proc")
 
     def __call__(self) -> Iterator[int]:
@@ -39,7 +39,7 @@ class DeviceProcesses:
                 parents[pid := int(folder.name)] = int(rest.split()[1])
                 if self._matches(folder, name):
                     matching.add(pid)
-            except (OSError, ValueError, IndexError):  # ended meanwhile
+            except (OSError, ValueError, IndexError):  # the process has ended
                 continue
         ours = os.getpid()
         above = {pid: set(_ancestors(pid, parents)) for pid in parents}
@@ -60,10 +60,10 @@ class DeviceProcesses:
         return bool(self.ports) and self._holds_port(folder)
 
     def _is_started(self, pid: int) -> bool:
-        """Whether dutlab started it as the DUT, and no process that measures."""
+        """Return whether dutlab started the process as the DUT, and not to measure."""
         try:
             return f"\0{DEVICE_VARIABLE}=".encode() in b"\0" + (self.proc / str(pid) / "environ").read_bytes()
-        except OSError:  # ended meanwhile
+        except OSError:  # the process has ended
             return False
 
     def _holds_port(self, folder: Path) -> bool:

@@ -1,6 +1,6 @@
-"""Instructions and cycles of chosen threads, as the processor counts them (perf_event_open(2)); nothing where it does not, as in many VMs.
+"""Instructions and cycles of chosen threads, counted by the processor (perf_event_open(2)); none where it cannot, as in many VMs.
 
-Structure: struct perf_event_attr of include/uapi/linux/perf_event.h in its first version, of 64 bytes, which every kernel knows.
+The structure is perf_event_attr of include/uapi/linux/perf_event.h in its first version of 64 bytes, which every kernel supports.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _CLOSE_ON_EXEC = 8  # PERF_FLAG_FD_CLOEXEC
 
 
 class EventCounts:
-    """Cumulative counts of events over threads that come and go; `events` are (type, config) of each."""
+    """Cumulative counts of events over threads that start and end. `events` are (type, config) pairs."""
 
     def __init__(self, events: tuple[tuple[int, int], ...] = (INSTRUCTIONS, CYCLES)) -> None:
         self._events = events
         self._open: dict[int, tuple[int, ...]] = {}
-        """Thread → a file for each event."""
+        """Thread → a file descriptor for each event."""
         self._ended = [0.0] * len(events)
         self._refused = platform.machine() not in _CALL
 
@@ -35,7 +35,7 @@ class EventCounts:
             os.close(fd)
 
     def watch(self, threads: Iterable[int]) -> None:
-        """From now on these threads alone are counted; what others were counted for stays in the sum."""
+        """Count only these threads from now on. Earlier counts of other threads stay in the sum."""
         wanted = set(threads)
         for thread in self._open.keys() - wanted:
             for n, fd in enumerate(self._open.pop(thread)):
@@ -47,7 +47,7 @@ class EventCounts:
 
     @property
     def total(self) -> tuple[float, ...] | None:
-        """A number for each event; None where the machine does not count them, or no thread is watched."""
+        """Count of each event; None if the machine cannot count them, or no thread is watched."""
         if not self._open:
             return None
         return tuple(ended + sum(_read(of[n]) for of in self._open.values()) for n, ended in enumerate(self._ended))
@@ -68,6 +68,6 @@ class EventCounts:
 
 
 def _read(fd: int) -> float:
-    """The count, made up for the time in which another event had the counter."""
+    """Return the count, scaled up for the time in which another event used the counter."""
     value, enabled, running = struct.unpack("=QQQ", os.read(fd, 24))
     return float(value * enabled / running) if running else 0.0

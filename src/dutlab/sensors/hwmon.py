@@ -1,8 +1,8 @@
-"""Sensor `hwmon`: temperatures, fans and power as a host's kernel knows them.
+"""Sensor `hwmon`: temperatures, fans and power from a host's kernel.
 
-Names and units of the files: Documentation/hwmon/sysfs-interface.rst (millidegrees Celsius, revolutions a minute, microwatts; `crit`, else
-`max` is the limit) and Documentation/driver-api/thermal/sysfs-api.rst (millidegrees Celsius; the limit is the trip point `critical`).
-On Linux the shell itself reads everything; on a BSD sysctl(8) prints it: `hw.sensors` (OpenBSD, sys/sensors.h:
+Names and units of the files: Documentation/hwmon/sysfs-interface.rst (millidegrees Celsius, revolutions a minute, microwatts; the limit is
+`crit`, else `max`) and Documentation/driver-api/thermal/sysfs-api.rst (millidegrees Celsius; the limit is the trip point `critical`).
+On Linux the shell reads the files without other programs; on a BSD sysctl(8) prints the values: `hw.sensors` (OpenBSD, sys/sensors.h:
 `hw.sensors.it0.fan0=1180 RPM`), `dev.cpu.N.temperature` and `hw.acpi.thermal` (FreeBSD, coretemp(4) and acpi_thermal(4):
 `dev.cpu.0.temperature: 45.0C`).
 """
@@ -51,7 +51,7 @@ _SYSCTL = re.compile(
     r"(?P<value>-?\d+(?:\.\d+)?) ?(?P<unit>degC|C|RPM|W)\b"
 )
 _SYSCTL_LIMIT = re.compile(r"(?:hw\.acpi\.thermal\.(?P<place>tz\d+)\._CRT): (?P<value>\d+(?:\.\d+)?)C$")
-"""acpi_thermal(4)."""
+"""Critical temperature of a zone (acpi_thermal(4))."""
 _SYSCTL_KINDS = {"degC": ("celsius", "degC"), "C": ("celsius", "degC"), "RPM": ("rpm", "rpm"), "W": ("watts", "W")}
 _KINDS = {
     "temp": ("celsius", "degC", 1e-3),
@@ -60,12 +60,12 @@ _KINDS = {
     "power": ("watts", "W", 1e-6),
 }
 _NO_LIMIT_C = 250.0
-"""A drive without a limit says 65535 kelvin or so (drivers/nvme/host/hwmon.c)."""
+"""Limits above this are ignored: a drive without a limit reports some 65535 kelvin (drivers/nvme/host/hwmon.c)."""
 _FILE = re.compile(r"(?P<kind>temp|fan|power|thermal_zone)(?P<number>\d+)(?:_input|_average)?")
 
 
 class HwmonLoop(ShellLoop):
-    """Reads every monitor in a loop on its host."""
+    """Loop on the host that reads every monitor."""
 
     needs = "the host needs sh"
 
@@ -90,9 +90,9 @@ class HwmonLoop(ShellLoop):
 
 
 def readings(text: str) -> dict[str, tuple[str, float]]:
-    """Name → unit and value, of one turn. A monitor that cannot be read just now (its card sleeps) is left out.
+    """Return name → (unit, value) of one turn. A monitor that cannot be read now (its card sleeps) is left out.
 
-    Two chips of one kind, as two drives are, get a number behind the name, in the order of the kernel's.
+    Two chips of one kind, such as two drives, get a number after the name, in the kernel's order.
     """
     values: dict[str, tuple[str, float]] = {}
     for chip, file, label, raw, crit in _rows(text):
@@ -130,5 +130,5 @@ def _word(text: str) -> str:
 
 
 def make(spec: HwmonSensor, site: SensorSite) -> HwmonLoop:
-    """The sensor that `spec` describes."""
+    """Return the sensor that `spec` describes."""
     return HwmonLoop(spec, site)

@@ -1,7 +1,7 @@
-"""Sensor `ipmi`: the sensors of a management controller, by ipmitool from this machine.
+"""Sensor `ipmi`: the sensors of a management controller, read by ipmitool on this machine.
 
-Power by DCMI where the controller has it (`dcmi power reading`), the others from its sensor data records (`sdr`). The password goes to
-ipmitool in its environment, so that no list of processes shows it.
+Power comes from DCMI where the controller has it (`dcmi power reading`), other readings from its sensor data records (`sdr`). ipmitool
+gets the password in its environment, so that no list of processes shows it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dutlab.spec.sensors import IpmiSensor
 from dutlab.systems.sample_names import limit_name
 
 LONGEST_S = 60.0
-"""For all records: a controller on a slow bus takes some 30 s."""
+"""Time limit of one command, in seconds: a controller on a slow bus takes some 30 s for all records."""
 _UNITS = {
     "degrees C": ("celsius", "degC"),
     "RPM": ("rpm", "rpm"),
@@ -36,24 +36,24 @@ _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 _DCMI = re.compile(r"Instantaneous power reading:\s+(\d+) Watts")
 _INACTIVE = re.compile(r"Power reading state is:\s+deactivated")
 _NOT_LET_IN = ("RAKP", "Invalid user name", "Unauthorized")
-"""Words of ipmitool where a user or a password is wrong; they differ from those where no controller answers."""
+"""Messages of ipmitool for a wrong user or password; messages for a missing controller differ."""
 
 
 _limits_of: dict[IpmiSensor, dict[str, Amount]] = {}
-"""Upper critical thresholds. They are asked once in a process, after the first reading: some controllers take half a minute for all."""
+"""Upper critical thresholds. Each process reads them once, after the first reading: some controllers take half a minute for all."""
 
 
 class IpmiSession:
-    """Questions to one controller, each in a new session."""
+    """Commands to one controller, each in a new session."""
 
     def __init__(self, device: IpmiDevice, level: str) -> None:
         host, port = device.address
         self._begin = ["ipmitool", "-I", "lanplus", "-H", host, "-p", str(port), "-U", device.user, "-L", level]
-        self._begin += ["-E", "-N", "2", "-R", "1", "-v"]  # the password by the environment, one try of 2 s, why
+        self._begin += ["-E", "-N", "2", "-R", "1", "-v"]  # password from the environment, one try of 2 s, reasons of failures
         self._environment = {**child_environment(os.environ), "IPMI_PASSWORD": secret(device.password_from), "LC_ALL": "C"}
 
     def ask(self, *words: str, terse: bool = False) -> tuple[int, str, str]:
-        """Status, output, errors; `terse` leaves the reasons of a failure out. Raises Refused, OSError, ValueError."""
+        """Return status, output and errors; `terse` omits reasons of a failure. Raises Refused, OSError, ValueError."""
         command = [*(self._begin[:-1] if terse else self._begin), *words]
         try:
             done = run_bounded(command, environment=self._environment, timeout_s=LONGEST_S, most_bytes=ANSWER_BYTES)
@@ -66,7 +66,7 @@ class IpmiSession:
 
 
 class IpmiController:
-    """A ReadingSource: all readings of one controller."""
+    """Source of all readings of one controller; a ReadingSource."""
 
     def __init__(self, spec: IpmiSensor) -> None:
         self._session = IpmiSession(spec, spec.level)
@@ -74,7 +74,7 @@ class IpmiController:
         self._spec, self._is_first = spec, True
 
     def read(self) -> Mapping[str, Amount]:
-        """Raises Refused, OSError, ValueError."""
+        """Return the current readings by name. Raises Refused, OSError, ValueError."""
         amounts: dict[str, Amount] = {}
         if self._has_dcmi:
             status, output, _ = self._session.ask("dcmi", "power", "reading")
@@ -95,16 +95,16 @@ class IpmiController:
         return amounts | _limits_of.get(self._spec, {})
 
     def close(self) -> None:
-        """Each question opens a session."""
+        """Do nothing: each command has its own session."""
 
 
 def dcmi_watts(text: str) -> Amount | None:
-    """Return the watts of `ipmitool dcmi power reading`; None where the controller has no such reading."""
+    """Return the watts of `ipmitool dcmi power reading`; None if the controller has no such reading."""
     return Amount(float(watts[1]), "W") if not _INACTIVE.search(text) and (watts := _DCMI.search(text)) else None
 
 
 def records(text: str) -> Iterator[tuple[str, Amount]]:
-    """Name and quantity of each record of `ipmitool -c sdr`: name, reading, unit, status. What is not read now has no number."""
+    """Yield name and quantity of each record of `ipmitool -c sdr`: name, reading, unit, status. Sensors without a reading are left out."""
     for row in csv_of(text):
         match row:
             case [name, value, in_words, *_] if in_words in _UNITS and _NUMBER.fullmatch(value):
@@ -113,7 +113,7 @@ def records(text: str) -> Iterator[tuple[str, Amount]]:
 
 
 def limits(text: str) -> Iterator[tuple[str, Amount]]:
-    """The upper critical threshold of each temperature of `ipmitool -c sensor`, the ninth column; `na` where there is none."""
+    """Yield the upper critical threshold of each temperature: column 9 of `ipmitool -c sensor`, which is `na` if there is none."""
     for row in csv_of(text):
         match row:
             case [name, _, "degrees C", _, _, _, _, _, critical, *_] if _NUMBER.fullmatch(critical) and float(critical) > 0:
@@ -125,6 +125,6 @@ def _word(name: str) -> str:
 
 
 def make(spec: IpmiSensor, site: SensorSite) -> Asked:
-    """The sensor that `spec` describes; it runs here whatever it measures."""
+    """Return the sensor that `spec` describes; it always runs on this machine."""
     del site
     return Asked(spec, lambda: IpmiController(spec))

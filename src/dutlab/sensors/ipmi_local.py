@@ -1,6 +1,6 @@
-"""Sensor `ipmi-local`: readings of a host's management controller, asked by ipmitool on that host.
+"""Sensor `ipmi-local`: readings of a host's management controller, by ipmitool on that host.
 
-It needs no login and no network, and costs time of the host: its kernel asks the controller byte by byte.
+It needs no login and no network, but takes CPU time of the host, because its kernel reads the controller byte by byte.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dutlab.sensors.sensor import SensorSite
 from dutlab.spec.sensors import LocalIpmiSensor
 from dutlab.systems.watched import loop_of, sections
 
-# Limits are asked once, after the first reading: some controllers take half a minute for all.
+# Limits are read once, after the first reading: some controllers take half a minute for all.
 _LOOP = loop_of(r"""
   export LC_ALL=C
   printf '\036dcmi\n'; ipmitool dcmi power reading 2>/dev/null
@@ -26,7 +26,7 @@ _SHOWN = 80
 
 
 class LocalIpmiLoop(AmountLoop):
-    """Asks in a loop on the host."""
+    """Loop on the host that runs ipmitool."""
 
     needs = "the host needs ipmitool, root, and a management controller (/dev/ipmi0)"
 
@@ -43,5 +43,5 @@ class LocalIpmiLoop(AmountLoop):
 
 
 def make(spec: LocalIpmiSensor, site: SensorSite) -> LocalIpmiLoop | None:
-    """The sensor that `spec` describes; None where a host has no shell of POSIX."""
+    """Return the sensor that `spec` describes; None if the host has no POSIX shell."""
     return LocalIpmiLoop(spec, site) if site.host.system.kernel in ("Linux", "FreeBSD") else None

@@ -1,7 +1,7 @@
-"""A sensor that is one shell loop on its host for a whole trial: a login or a program's start every second would be seen in the figures.
+"""Sensor that is one shell loop on its host during a whole trial. A login or a new program every second would change the figures.
 
-Each turn prints parts that begin with a mark and a name; `own` is the CPU time of the loop itself, and `end` ends the turn.
-The loop runs on a core that the generator does not use, where there is one.
+Each turn prints parts that begin with a mark and a name; `own` is the CPU time of the loop, and `end` ends the turn.
+The loop runs on a core that the generator does not use, if there is one.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ _FIRST_TURN_S = 30.0
 
 
 class ShellLoop(ABC):
-    """The loop `script`, whose `$1` is the seconds between two turns and whose further arguments are `arguments`.
+    """Loop `script`. Its `$1` is the seconds between two turns, and its further arguments are `arguments`.
 
-    A kind of sensor says what a turn means (`_turn`), and what its turns are as samples (`_samples`).
+    A subclass parses a turn (`_turn`) and turns the readings into samples (`_samples`).
     """
 
     vital = False
     waits = True
-    """True if start() waits for the first turn; a sensor whose first turn may be slow delays no trial."""
+    """True if start() waits for the first turn; False for sensors whose first turn may be slow."""
     needs = "the host needs sh"
-    """Need to check on a host where it prints nothing."""
+    """Needs of the loop, for the error message when it prints nothing."""
 
     def __init__(self, name: str, site: SensorSite, script: str, arguments: Sequence[str] = (), *, interval_s: float = 1.0) -> None:
         self.name, self.host = name, site.host.name
@@ -46,12 +46,12 @@ class ShellLoop(ABC):
         self._first = asyncio.Event()
         self._first_s = 0.0
         self._own: list[tuple[float, float]] = []
-        """When turns came, and what the loop had taken by then; seconds."""
+        """(Time of a turn, CPU time of the loop until then), in seconds."""
         self._faults = FaultTally()
         self._tell: Tell = nobody
 
     async def start(self, tell: Tell = nobody) -> None:
-        """Returns once the first turn is there, if the sensor waits for one. Raises HostError."""
+        """Start the loop; return after the first turn, if `waits`. Raises HostError."""
         self._tell = tell
         pin = [] if self._site.core is None else self._site.host.system.pinned([self._site.core])
         argv = [*pin, "sh", "-c", self._script, "sensor", str(self._interval_s), *self._arguments]
@@ -71,7 +71,7 @@ class ShellLoop(ABC):
             raise HostError(f"sensor {self.name} printed nothing", host=self.host, remedy=self.needs)
 
     async def stop(self, began_s: float | None = None) -> Watched:
-        """Ends the loop. Without `began_s` the trial began with the first turn."""
+        """End the loop, and return its readings. Without `began_s` the trial began with the first turn."""
         if self._process is None or self._reader is None:
             return Watched()
         ended_s = time.monotonic()
@@ -87,20 +87,20 @@ class ShellLoop(ABC):
         )
 
     def _odd(self, ended_s: float) -> Iterable[str]:
-        """Yield what makes existing readings doubtful, each in words."""
+        """Yield a sentence for each doubt about existing readings."""
         del ended_s
         return ()
 
     @abstractmethod
     def _turn(self, at_s: float, text: str) -> None:
-        """Store the readings of a turn, and report them. Raises ValueError, KeyError where they make no sense."""
+        """Store the readings of a turn, and report them. Raises ValueError, KeyError if they are invalid."""
 
     @abstractmethod
     def _samples(self, began_s: float) -> Iterable[Sample]:
         """Yield samples of the turns, with times since `began_s`."""
 
     def _costs(self, began_s: float) -> Iterable[Sample]:
-        """Yield what the loop took of one core between each two turns."""
+        """Yield the loop's share of one core between successive turns, in percent."""
         for (before_s, before), (at_s, after) in pairwise(self._own):
             if at_s > before_s:
                 yield Sample(round(at_s - began_s, 3), self.host, self.name, WATCH_COST, "%", (after - before) / (at_s - before_s) * 100)
@@ -116,7 +116,7 @@ class ShellLoop(ABC):
                     else:
                         self._enter(time.monotonic(), block.kept.decode("utf-8", "replace"))
                     block = KeptOutput(TURN_BYTES)
-        except HostError as e:  # the host is lost, which whoever measures says too
+        except HostError as e:  # the host is lost; the measurement reports it too
             self._faults.add(str(e))
 
     def _enter(self, at_s: float, text: str) -> None:
@@ -131,7 +131,7 @@ class ShellLoop(ABC):
 
 
 class AmountLoop(ShellLoop):
-    """A loop whose turns tell quantities by name, with their limits. Its first turn may be slow."""
+    """Loop whose turns print quantities by name, with their limits. Its first turn may be slow."""
 
     waits = False
 
@@ -141,7 +141,7 @@ class AmountLoop(ShellLoop):
 
     @abstractmethod
     def _amounts(self, text: str) -> Mapping[str, Amount]:
-        """Return the readings of a turn. Raises ValueError, KeyError where they make no sense."""
+        """Return the readings of a turn. Raises ValueError, KeyError if they are invalid."""
 
     def _turn(self, at_s: float, text: str) -> None:
         amounts, odd = in_range(self._amounts(text))

@@ -1,6 +1,6 @@
-"""Sensor `meter`: the power that a meter on the network reports by HTTP.
+"""Sensor `meter`: power that a meter on the network reports by HTTP.
 
-Answers as their makers document them: Shelly Gen1 (`/status`), Shelly Gen2 and later (`Shelly.GetStatus`), Tasmota (`Status 8`),
+Answers follow the makers' documentation: Shelly Gen1 (`/status`), Shelly Gen2 and later (`Shelly.GetStatus`), Tasmota (`Status 8`),
 Ubiquiti's mFi mPower (`mfi.py`).
 """
 
@@ -24,12 +24,12 @@ _PLACES = {
     "tasmota": ("StatusSNS.ENERGY.Power[{0}]", "StatusSNS.ENERGY.Power"),
     "mfi": ("sensors[{0}].power",),
 }
-"""Paths where a model may have its watts; the first that exists counts. A Tasmota with one outlet has a number, one with several a list."""
+"""Paths of the watts by model; the first that exists counts. A Tasmota with one outlet has a number, one with several has a list."""
 _STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
 
 
 class Meter:
-    """A ReadingSource: one number of one meter."""
+    """Source of one number of one meter; a ReadingSource."""
 
     def __init__(self, spec: MeterSensor) -> None:
         self._spec, self._kept = spec, KeptConnection()
@@ -38,11 +38,11 @@ class Meter:
         self._target = f"{url.path or '/'}{'?' if url.query else ''}{url.query}"
         if spec.model:
             self._target = f"{url.path.rstrip('/')}{_ASKS[spec.model]}"
-        if spec.model == "tasmota" and spec.user is not None:  # it takes them in the address only
+        if spec.model == "tasmota" and spec.user is not None:  # it accepts a login only in the address
             self._target += f"&user={quote(spec.user)}&password={quote(secret(spec.password_from or ''))}"
 
     def read(self) -> Mapping[str, Amount]:
-        """Raises Refused, OSError, ValueError."""
+        """Return the current reading. Raises Refused, OSError, ValueError."""
         spec = self._spec
         document = self._session.ask(mfi.SENSORS) if self._session else get_json(spec, self._target, kept=self._kept)
         places = [spec.value] if spec.value else [place.format(spec.channel) for place in _PLACES[spec.model or ""]]
@@ -55,14 +55,14 @@ class Meter:
         raise ValueError(f"no number at {' or '.join(places)} in its answer {str(document)[:SHOWN]!r}")
 
     def close(self) -> None:
-        """Ends the connection."""
+        """Close the connection."""
         self._kept.close()
 
 
 def number_at(document: object, place: str) -> tuple[float | None, bool]:
-    """The number, and whether what it is part of calls itself valid (Shelly's Gen1 says `is_valid`, an mFi mPower `enabled`).
+    """Return the number at a path, and whether its object is valid (`is_valid` of Shelly Gen1, `enabled` of an mFi mPower).
 
-    Raises ValueError for a number that a float does not hold.
+    Raises ValueError for a number too large for a float.
     """
     value, valid = document, True
     for name, index in _STEP.findall(place):
@@ -77,6 +77,6 @@ def number_at(document: object, place: str) -> tuple[float | None, bool]:
 
 
 def make(spec: MeterSensor, site: SensorSite) -> Asked:
-    """The sensor that `spec` describes; it runs here whatever it measures."""
+    """Return the sensor that `spec` describes; it always runs on this machine."""
     del site
     return Asked(spec, lambda: Meter(spec))

@@ -1,8 +1,8 @@
 """Ubiquiti mFi mPower: outlets that are read and switched by HTTP, after a login by a form.
 
-The client chooses the number of its session, 32 digits in the cookie AIROS_SESSIONID. `POST /login.cgi` leads elsewhere where the login
-is right, and shows its form again where it is not; without a login, everything else leads to the form. `GET /sensors` has all
-outlets, and `PUT /sensors/N` with `output=1` or `output=0` switches one, counted from 1. Source: "mPower, mFi Switch and mFi In-Wall Outlet
+The client chooses its session number: 32 digits in the cookie AIROS_SESSIONID. `POST /login.cgi` redirects after a correct login, and
+shows its form again after a wrong one. Without a login, every other address redirects to the form. `GET /sensors` lists all outlets.
+`PUT /sensors/N` with `output=1` or `output=0` switches outlet N, counted from 1. Source: "mPower, mFi Switch and mFi In-Wall Outlet
 HTTP API" of Ubiquiti's community (community.ui.com).
 """
 
@@ -21,19 +21,19 @@ _FORM, _DIGITS = "application/x-www-form-urlencoded", 32
 
 
 class MfiSession:
-    """Questions to one device, which lets us in at the first."""
+    """Requests to one device, with a login before the first."""
 
     def __init__(self, device: HttpDevice, kept: KeptConnection | None = None) -> None:
         self._device, self._kept = device, kept
         self._root, self._cookie = urlsplit(device.url).path.rstrip("/"), ""
 
     def ask(self, target: str, *, method: str = "GET", form: str = "") -> Any:  # noqa: ANN401 any JSON
-        """Return its answer. Raises Refused, OSError, ValueError."""
+        """Return the answer to one request. Raises Refused, OSError, ValueError."""
         if not self._cookie:
             self._log_in()
         try:
             return as_json(self._say(target, method, form))
-        except Redirected:  # it ends a session after some weeks
+        except Redirected:  # the device ends a session after some weeks
             self._log_in()
             return as_json(self._say(target, method, form))
 

@@ -1,7 +1,6 @@
-"""Sensor `optics`: the temperature of the modules in a host's ports, with the limit that each module names itself, and its light.
+"""Sensor `optics`: temperature and light of the modules in a host's ports, and each module's own temperature limit.
 
-A Linux is asked by `ethtool -m` for every port that is a card's, a BSD by ifconfig for every port. Reading a module goes over its slow bus,
-so it is done seldom.
+On Linux `ethtool -m` reads every port of a card, on a BSD ifconfig reads every port. The bus of a module is slow, so it is read seldom.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ _ASKS = {
 
 
 class OpticsLoop(AmountLoop):
-    """Asks every port in a loop on its host."""
+    """Loop on the host that reads the module in every port."""
 
     needs = "the host needs sh, and a Linux ethtool"
 
@@ -62,5 +61,5 @@ def readings(port: str, optic: Optic) -> Iterable[tuple[str, Amount]]:
 
 
 def make(spec: OpticsSensor, site: SensorSite) -> OpticsLoop | None:
-    """Return the sensor that `spec` describes; None on a system for which dutlab has no words."""
+    """Return the sensor that `spec` describes; None if dutlab has no commands for the system."""
     return OpticsLoop(spec, site) if site.host.system.kernel in _ASKS else None

@@ -1,4 +1,4 @@
-"""Sensor `mqtt`: what a meter publishes to a broker (MQTT 3.1.1), as a plain number or somewhere in JSON."""
+"""Sensor `mqtt`: values that a meter publishes to a broker (MQTT 3.1.1), as a plain number or in JSON."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _NOT_LET_IN = ("Bad user name or password", "Not authorized", "Banned")
 
 
 class _BoundedClient(paho.Client):
-    """paho takes messages of up to 256 MB whole; this ends a connection that carries a larger one than any meter's."""
+    """Client that closes the connection at a message larger than any meter sends. paho accepts messages of up to 256 MB."""
 
     def __init__(self, hear: Callable[[Exception], None]) -> None:
         super().__init__(CallbackAPIVersion.VERSION2)
         self._hear_fault = hear
 
     def _sock_recv(self, bufsize: int) -> bytes:
-        """`bufsize` is what is left of the packet, by the head of it. Raises OSError."""
+        """Receive bytes. `bufsize` is the rest of the packet, by the length in its header. Raises OSError."""
         if bufsize > MESSAGE_BYTES:
             self._hear_fault(ValueError(f"the broker sends a message of {bufsize} bytes; at most {MESSAGE_BYTES} are taken"))
             raise ConnectionError
@@ -38,7 +38,7 @@ class _BoundedClient(paho.Client):
 
 
 class Subscription:
-    """A ReadingSource: hears what is published from now on; what the broker kept from before says nothing about this trial."""
+    """Source of values published from now on; a ReadingSource. Retained messages are ignored, because they are from before the trial."""
 
     def __init__(self, spec: MqttSensor) -> None:
         self._spec = spec
@@ -55,7 +55,7 @@ class Subscription:
         self._client.loop_start()
 
     def read(self) -> Mapping[str, Amount]:
-        """The newest of what came since the last look, or the next to come. Raises Refused, OSError, ValueError."""
+        """Return the newest value since the last call, or wait for the next. Raises Refused, OSError, ValueError."""
         spec = self._spec
         with self._news:
             if not self._news.wait_for(lambda: self._heard, max(asked.PATIENCE_S, 3 * spec.every)):
@@ -75,7 +75,7 @@ class Subscription:
         return {spec.name: Amount(number * spec.scale, spec.unit)}
 
     def close(self) -> None:
-        """Leaves the broker."""
+        """Disconnect from the broker."""
         self._client.disconnect()
         self._client.loop_stop()
 
@@ -98,6 +98,6 @@ class Subscription:
 
 
 def make(spec: MqttSensor, site: SensorSite) -> Asked:
-    """The sensor that `spec` describes; it runs here whatever it measures."""
+    """Return the sensor that `spec` describes; it always runs on this machine."""
     del site
     return Asked(spec, lambda: Subscription(spec))

@@ -1,4 +1,4 @@
-"""Sensor `nut`: a variable of an uninterruptible power supply, as the server of Network UPS Tools reports it (RFC 9271 section 4.2)."""
+"""Sensor `nut`: a variable of an uninterruptible power supply, from a server of Network UPS Tools (RFC 9271 section 4.2)."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _ANSWER = ("VAR", "ups", "variable", "value")
 
 
 class Upsd:
-    """A ReadingSource: one connection to the server."""
+    """Connection to the server; a ReadingSource."""
 
     def __init__(self, spec: NutSensor) -> None:
         self._spec = spec
         self._line = socket.create_connection(spec.address.pair, timeout=asked.PATIENCE_S)
 
     def read(self) -> Mapping[str, Amount]:
-        """Raises OSError, ValueError."""
+        """Return the current value of the variable. Raises OSError, ValueError."""
         spec, answer = self._spec, b""
         self._line.sendall(f"GET VAR {spec.ups} {spec.variable}\n".encode())
         until_s = time.monotonic() + asked.PATIENCE_S
@@ -43,19 +43,19 @@ class Upsd:
         return {spec.name: Amount(float(words[3]) * spec.scale, spec.unit)}
 
     def close(self) -> None:
-        """Ends the connection."""
+        """Close the connection."""
         self._line.close()
 
 
 class Reconnecting:
-    """A ReadingSource that connects again after a fault."""
+    """Source that connects again after a fault; a ReadingSource."""
 
     def __init__(self, spec: NutSensor) -> None:
         self._spec = spec
         self._upsd: Upsd | None = None
 
     def read(self) -> Mapping[str, Amount]:
-        """Read, as Upsd.read()."""
+        """Return the current value of the variable. Raises OSError, ValueError."""
         self._upsd = self._upsd or Upsd(self._spec)
         try:
             return self._upsd.read()
@@ -64,13 +64,13 @@ class Reconnecting:
             raise
 
     def close(self) -> None:
-        """Ends the connection."""
+        """Close the connection."""
         if self._upsd is not None:
             self._upsd.close()
             self._upsd = None
 
 
 def make(spec: NutSensor, site: SensorSite) -> Asked:
-    """The sensor that `spec` describes; it runs here whatever it measures."""
+    """Return the sensor that `spec` describes; it always runs on this machine."""
     del site
     return Asked(spec, lambda: Reconnecting(spec))

@@ -1,4 +1,4 @@
-"""Faults that make the readings of a sensor doubtful: silence, and watts that no device can take."""
+"""Faults that make the readings of a sensor doubtful: silence, and implausible watts."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ SILENT_S, SILENT_PERIODS = 5.0, 3
 STUCK_S, STUCK_READINGS = 30.0, 20
 _LEAST_ZEROS = 3
 _NO_BOX_W = 30_000.0
-"""More than a distribution unit of a rack gives."""
+"""Implausible power: more than a distribution unit of a rack supplies."""
 _JUMP, _ALIKE = 2.0, 1.2
 
 
 class Amount(NamedTuple):
-    """A number and its unit, as one writes it behind a number."""
+    """A number and its unit, as written after a number."""
 
     value: float
     unit: str
 
 
 class FaultTally:
-    """The first fault of a sensor in a trial, and how many there were: a device that is never right fills no memory."""
+    """First fault of a sensor in a trial, and the number of faults. So a device that always fails needs little memory."""
 
     def __init__(self) -> None:
         self._first, self._count = "", 0
@@ -34,18 +34,18 @@ class FaultTally:
         return self._count
 
     def add(self, *faults: str) -> None:
-        """Each in words."""
+        """Add faults, each as a sentence."""
         self._first = self._first or next(iter(faults), "")
         self._count += len(faults)
 
     @property
     def words(self) -> list[str]:
-        """One sentence, or none."""
+        """List of one sentence about all faults; empty without faults."""
         return [f"{self._first}{f' ({self._count} times)' if self._count > 1 else ''}"] if self._count else []
 
 
 def as_number(value: float | str) -> float:
-    """A number of a device as a float. Raises ValueError for what is not one, or has more digits than a float holds."""
+    """Return a number of a device as a float. Raises ValueError if it is not a number, or too large for a float."""
     try:
         return float(value)
     except OverflowError:
@@ -53,13 +53,13 @@ def as_number(value: float | str) -> float:
 
 
 def in_range(quantities: Mapping[str, Amount]) -> tuple[dict[str, Amount], list[str]]:
-    """Those that are finite and in the range of their unit, and each other one in words."""
+    """Return the quantities that are in the range of their unit, and a sentence for each other one."""
     good, odd = dict[str, Amount](), list[str]()
     if (more := len(quantities) - QUANTITIES) > 0:
         odd.append(f"it has {len(quantities)} readings at once; {more} are left out")
     for name, amount in islice(quantities.items(), QUANTITIES):
         low, high = RANGES.get(amount.unit, (-LARGEST_NUMBER, LARGEST_NUMBER))
-        if low <= amount.value <= high:  # also false of NaN
+        if low <= amount.value <= high:  # also false for NaN
             good[name] = amount
         else:
             odd.append(f"{name} says {amount.value:g} {amount.unit}, which nothing here has")
@@ -67,7 +67,7 @@ def in_range(quantities: Mapping[str, Amount]) -> tuple[dict[str, Amount], list[
 
 
 def oddities(readings: Sequence[tuple[float, Mapping[str, Amount]]], began_s: float, ended_s: float, *, every_s: float) -> Iterator[str]:
-    """Return what makes readings, each with its time and values by name, doubtful; each in words."""
+    """Yield a sentence for each doubt about readings, which are (time, values by name)."""
     if not readings:
         if ended_s - began_s > SILENT_S:
             yield "no reading"
@@ -84,7 +84,7 @@ def oddities(readings: Sequence[tuple[float, Mapping[str, Amount]]], began_s: fl
 
 
 def _odd(values: Sequence[float], unit: str, span_s: float) -> Iterator[str]:
-    if unit != "W":  # a fan that is off, a temperature that does not move: both are as they should be
+    if unit != "W":  # a fan that is off and a constant temperature are plausible
         return
     if min(values) < 0:
         yield f"it says {min(values):g} W: is the meter the wrong way round?"

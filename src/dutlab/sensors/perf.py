@@ -1,8 +1,8 @@
-"""Sensor `perf`: where a Linux host spends its processor time in a trial, as stacks of functions with their samples (perf-record(1)).
+"""Sensor `perf`: profile of a Linux host's processor time in a trial, as stacks of functions with their samples (perf-record(1)).
 
-perf counts cycles where the machine has such counters, else it samples by a timer (`cpu-clock`). It sees all cores of the machine. Stacks
-are worked out after the trial, on the host, so that this takes nothing from it. They become the raw file `profile-HOST.folded`: a line a
-stack, functions from the outermost inwards with `;` between them, and behind a blank how many samples ended there.
+perf samples by cycles where the machine has such counters, otherwise by a timer (`cpu-clock`). It reads all cores of the machine. The
+host computes the stacks after the trial, so that this takes no CPU time from the trial. They become the raw file `profile-HOST.folded`:
+one line per stack, functions from the outermost inwards with `;` between them, then a blank and the number of samples in that stack.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dutlab.spec.sensors import PerfSensor
 
 _EVENT = "profiled event: "
 _READ_S = 120.0
-# $1 is samples a second and core, $2 a folder. perf-script prints the command, a line a frame from the innermost outwards, a blank line.
+# $1 is samples a second and core, $2 a folder. perf-script prints the command, a line per frame from the innermost outwards, a blank line.
 _SCRIPT = r"""
 command -v perf >/dev/null || { echo "perf is not there; Debian: apt install linux-perf"; exit 1; }
 e=cycles; perf stat -x, -e cycles true 2>&1 | grep -q '^[0-9]' || e=cpu-clock
@@ -37,7 +37,7 @@ END { for (k in n) print k, n[k] }'
 
 
 class PerfProfile:
-    """Implements Sensor."""
+    """Profile of one host in one trial; a Sensor."""
 
     vital = False
 
@@ -48,7 +48,7 @@ class PerfProfile:
         self._event = ""
 
     async def start(self, tell: Tell = nobody) -> None:
-        """Returns once perf samples. Raises HostError."""
+        """Start perf; return when it samples. Raises HostError."""
         del tell
         host = self._site.host
         folder = await self._held.enter_async_context(held_folder(host))
@@ -63,7 +63,7 @@ class PerfProfile:
         self._event = line.removeprefix(_EVENT)
 
     async def stop(self, began_s: float) -> Watched:
-        """The stacks of the trial. Raises HostError."""
+        """Return the stacks of the trial as a raw file. Raises HostError."""
         del began_s
         if self._process is None:
             return Watched()
@@ -85,5 +85,5 @@ class PerfProfile:
 
 
 def make(spec: PerfSensor, site: SensorSite) -> PerfProfile | None:
-    """The sensor that `spec` describes; nothing where the host is not Linux."""
+    """Return the sensor that `spec` describes; None if the host is not Linux."""
     return PerfProfile(spec, site) if site.host.system.kernel == "Linux" else None

@@ -1,8 +1,8 @@
-"""Sensor `processor`: counters of a Linux host's processors: energy (RAPL), frequency, and how often heat throttled them.
+"""Sensor `processor`: counters of a Linux host's processors: energy (RAPL), frequency, and number of throttlings by heat.
 
-Files: Documentation/power/powercap/powercap.rst (microjoules; the counter begins again behind `max_energy_range_uj`; only root reads it),
+Files: Documentation/power/powercap/powercap.rst (microjoules; the counter wraps after `max_energy_range_uj`; only root can read it),
 Documentation/admin-guide/pm/cpufreq.rst (kHz), Documentation/ABI/testing/sysfs-devices-system-cpu (thermal_throttle). RAPL counts
-the energy of the package or its memory, partly estimated from events: it is never the power at the wall.
+the energy of the package or its memory, partly estimated from events. It is not the power at the wall.
 """
 
 from __future__ import annotations
@@ -44,19 +44,20 @@ _LOOP = loop_of(r"""
 
 @dataclass(frozen=True)
 class ProcessorTurn:
-    """One look at a host's processors."""
+    """Counters of a host's processors at one instant."""
 
     at_s: float
     energy_uj: Mapping[str, tuple[int, int]]
-    """Zone → counter, and where it begins again."""
+    """Zone → (counter, value after which it wraps), in microjoules."""
     mhz: tuple[float, ...]
     throttled: int | None
-    """Count of all cores and packages since boot; None where the kernel does not count it. `power_limited` is counted the same way."""
+    """Throttlings by heat of all cores and packages since boot; None if the kernel does not count them."""
     power_limited: int | None = None
+    """Throttlings by a power limit, of the same cores and packages; None if the kernel does not count them."""
 
 
 class ProcessorLoop(ShellLoop):
-    """Reads all of them in a loop on the host."""
+    """Loop on the host that reads the counters."""
 
     needs = "the host needs sh"
 
@@ -79,7 +80,7 @@ class ProcessorLoop(ShellLoop):
 
 
 def turn_of(at_s: float, text: str) -> ProcessorTurn:
-    """Parse the output of a turn. Two zones of one name (two packages have a `core` each) have the number of the zone appended."""
+    """Parse the output of a turn. Zones with equal names (each package has a `core`) get the number of the zone appended."""
     parts = sections(text)
     rows = [line.split("|") for line in parts.get("energy", "").splitlines()]
     zones = [(zone, name, joules, most) for zone, name, joules, most in (row for row in rows if len(row) == 4) if joules.isdigit()]  # noqa: PLR2004
@@ -117,5 +118,5 @@ def between(before: ProcessorTurn, after: ProcessorTurn, host: str, sensor: str,
 
 
 def make(spec: ProcessorSensor, site: SensorSite) -> ProcessorLoop | None:
-    """The sensor that `spec` describes; None on other systems than Linux."""
+    """Return the sensor that `spec` describes; None if the host is not Linux."""
     return ProcessorLoop(spec, site) if site.host.system.kernel == "Linux" else None

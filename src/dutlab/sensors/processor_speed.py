@@ -1,7 +1,7 @@
-"""Speed of chosen CPUs, read with a fixed piece of work a hundred times a second.
+"""Speed of chosen CPUs, measured with a fixed piece of work a hundred times a second.
 
-A processor works slower where its clock falls, where other work fills its caches, and where the other thread of its core is busy. The
-last two also come from neighbours on a virtual machine's host. No account of CPU time shows that: the time is given, less is done in it.
+A processor is slower if its clock falls, if other work fills its caches, or if the other thread of its core is busy. Neighbours on a
+virtual machine's host can cause the last two. No account of CPU time shows this: the time is granted, but less work is done in it.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from statistics import median
 
 EVERY_S = 0.01
 _PASSES = 1200
-"""Some 15 µs of work, 0.2 % of the CPU's time: no more than a tick of the kernel costs."""
+"""Loop passes of the fixed work: some 15 µs, 0.2 % of the CPU's time, no more than a tick of the kernel costs."""
 MOST_CPUS = 16
-"""Most CPUs that are read; on a larger machine those with the smallest numbers."""
+"""Most CPUs that are measured; on a larger machine those with the smallest numbers."""
 
 
 class ProcessorSpeed:
-    """Times a fixed piece of work on each of some CPUs of this machine, in a thread each, by the thread's own CPU time."""
+    """Timer of a fixed piece of work on some CPUs of this machine: one thread per CPU, timed by the thread's CPU time."""
 
     def __init__(self) -> None:
         self._read = dict[int, list[float]]()
@@ -29,7 +29,7 @@ class ProcessorSpeed:
 
     @contextlib.contextmanager
     def reading(self, cpus: frozenset[int]) -> Iterator[None]:
-        """Meanwhile those CPUs are read; none where they are empty."""
+        """Measure these CPUs during the block; an empty set measures none."""
         ended = threading.Event()
         self._read = {cpu: [] for cpu in sorted(cpus)[:MOST_CPUS]}
         threads = [threading.Thread(target=_read, args=(cpu, into, ended), name=f"speed of CPU {cpu}") for cpu, into in self._read.items()]
@@ -43,10 +43,10 @@ class ProcessorSpeed:
                 thread.join()
 
     def total(self) -> tuple[float, int]:
-        """Sum over all calls, and how many had something new: of what came since the last one, each CPU's median, and the mean of these."""
+        """Return a sum and the number of its terms: one term for each call with new times, the mean of the CPUs' medians, in seconds."""
         medians = []
         for into in self._read.values():
-            count = len(into)  # the thread appends meanwhile
+            count = len(into)  # the thread may append at any time
             if count:
                 medians.append(median(into[:count]))
                 del into[:count]
@@ -56,7 +56,7 @@ class ProcessorSpeed:
 
 
 def _read(cpu: int, into: list[float], ended: threading.Event) -> None:
-    with contextlib.suppress(OSError):  # a CPU that is switched off, or one that a container may not use
+    with contextlib.suppress(OSError):  # a CPU that is switched off, or that a container may not use
         os.sched_setaffinity(0, {cpu})
         with contextlib.suppress(PermissionError):
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), -20)

@@ -1,7 +1,7 @@
-"""Quiet machine: wait for it, and name what keeps it busy; let short trials go first while it is calm.
+"""Wait for a quiet machine, and name the programs that keep it busy. Short trials may begin while it is calm.
 
-/proc/loadavg says how many threads run or wait for a CPU at this instant (proc_loadavg(5)); one of them is the reader. A container sees the
-number of the whole machine, but only the names of its own programs.
+/proc/loadavg has the number of threads that run or wait for a CPU now, the reader included (proc_loadavg(5)). A container sees the
+number for the whole machine, but only the names of its own programs.
 """
 
 from __future__ import annotations
@@ -15,28 +15,28 @@ from math import inf
 from pathlib import Path
 
 QUIET = 0.1
-"""So many other threads may run on average."""
+"""Most other threads, on average, that run on a quiet machine."""
 CALM_S = 3.0
-"""So long it has to be quiet before a run begins."""
+"""Seconds for which the machine must be quiet before a run begins."""
 READINGS = 20
 SECOND_S = 1.0
 GLANCE_S = 0.04
-"""A glance between two trials takes so long."""
+"""Seconds of a check between two trials."""
 MOST_NAMED = 3
 
 
 @dataclass(frozen=True)
 class Neighbours:
-    """The other programs of this machine."""
+    """Other programs of this machine."""
 
     proc: Path = Path("/proc")
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     clock: Callable[[], float] = time.monotonic
 
     async def running(self, during_s: float, *, most: float = inf) -> float:
-        """Return how many other threads run or wait for a CPU, on average; stop as soon as that is more than `most`.
+        """Return the mean number of other threads that run or wait for a CPU. Return early if it exceeds `most`.
 
-        Raises OSError, ValueError, IndexError where the kernel does not tell.
+        Raises OSError, ValueError, IndexError if the kernel does not provide it.
         """
         total = 0
         for _ in range(READINGS):
@@ -47,16 +47,16 @@ class Neighbours:
         return total / READINGS
 
     async def is_calm(self) -> bool:
-        """Return whether it is quiet at this moment, by one look."""
+        """Return whether the machine is quiet now, by one short check."""
         try:
             return await self.running(GLANCE_S, most=QUIET) <= QUIET
         except (OSError, ValueError, IndexError):
             return False
 
     async def until_quiet(self, longest_s: float, tell: Callable[[str], None]) -> str:
-        """Wait for some quiet seconds, and report what keeps it busy when that changes. Return what did at the end, or "".
+        """Wait for some quiet seconds, and report the busy programs when they change. Return words about them at the time limit, else "".
 
-        A machine that does not tell is not waited for.
+        If the kernel does not provide the number of threads, return at once.
         """
         ends, calm_s, reported = self.clock() + longest_s, 0.0, ""
         while True:
@@ -77,12 +77,12 @@ class Neighbours:
                 tell(busy)
 
     def used(self) -> dict[int, tuple[str, int]]:
-        """Process → name and its ticks of CPU time; those that are visible here, and not ours."""
+        """Return process → (name, ticks of CPU time) of all visible processes except this one."""
         processes = {}
         for folder in self.proc.glob("[0-9]*"):
             try:
                 stat = (folder / "stat").read_text(encoding="utf-8", errors="replace")
-            except OSError:  # ended meanwhile
+            except OSError:  # the process has ended
                 continue
             name, _, rest = stat.partition("(")[2].rpartition(")")
             if int(folder.name) != os.getpid():
@@ -90,7 +90,7 @@ class Neighbours:
         return processes
 
     def busiest(self, before: dict[int, tuple[str, int]], after: dict[int, tuple[str, int]]) -> str:
-        """The programs that used most in between, by name."""
+        """Return the names of the programs that used most CPU time between `before` and `after`."""
         used: dict[str, int] = {}
         for pid, (name, ticks) in after.items():
             used[name] = used.get(name, 0) + ticks - before.get(pid, (name, ticks))[1]

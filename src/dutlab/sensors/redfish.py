@@ -1,4 +1,4 @@
-"""Sensor `redfish`: power, temperatures and fans of a server, as its management controller reports them (DMTF DSP0266, DSP2046)."""
+"""Sensor `redfish`: power, temperatures and fans of a server, from its management controller (DMTF DSP0266, DSP2046)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MOST_CHASSIS = 16
 
 
 class RedfishController:
-    """A ReadingSource: what all chassis of one controller tell. Which documents there are is asked once."""
+    """Source of the readings of all chassis of one controller; a ReadingSource. The list of documents is read once."""
 
     def __init__(self, spec: RedfishSensor) -> None:
         self._spec, self._kept = spec, KeptConnection()
@@ -26,7 +26,7 @@ class RedfishController:
         self._documents: list[tuple[str, Callable[[Any], Iterable[tuple[str, Amount]]]]] | None = None
 
     def read(self) -> Mapping[str, Amount]:
-        """Raises Refused, OSError, ValueError."""
+        """Return the current readings by name. Raises Refused, OSError, ValueError."""
         if self._documents is None:
             self._documents = list(self._there())
         amounts: dict[str, Amount] = {}
@@ -38,11 +38,11 @@ class RedfishController:
         return amounts
 
     def close(self) -> None:
-        """Ends the connection."""
+        """Close the connection."""
         self._kept.close()
 
     def _there(self) -> Iterator[tuple[str, Callable[[Any], Iterable[tuple[str, Amount]]]]]:
-        """The old resources (Power, Thermal) and the new one (EnvironmentMetrics), as each chassis links to them."""
+        """Yield address and parser of each document that a chassis links to: Power and Thermal (old), EnvironmentMetrics (new)."""
         members = _list(self._get("/redfish/v1/Chassis"), "Members")
         for member in members[:_MOST_CHASSIS]:
             chassis = self._get(_id(member))
@@ -85,7 +85,7 @@ def _list(document: Any, key: str) -> list[Any]:  # noqa: ANN401
 
 
 def _number(of: Any, key: str) -> float | None:  # noqa: ANN401
-    """None where the controller says `null`: it has no reading now, as of a server that is off."""
+    """Return a number; None for `null`, which means that there is no reading now, as when the server is off."""
     value = of.get(key) if isinstance(of, dict) else None
     return as_number(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
@@ -101,6 +101,6 @@ def _word(of: Any, otherwise: str) -> str:  # noqa: ANN401
 
 
 def make(spec: RedfishSensor, site: SensorSite) -> Asked:
-    """The sensor that `spec` describes; it runs here whatever it measures."""
+    """Return the sensor that `spec` describes; it always runs on this machine."""
     del site
     return Asked(spec, lambda: RedfishController(spec))

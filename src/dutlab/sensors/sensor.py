@@ -1,6 +1,6 @@
-"""A sensor: started before a trial and stopped after it; it returns its readings.
+"""Sensor: it is started before a trial, stopped after it, and returns its readings.
 
-Adding one takes its settings (spec/sensors.py), a module with `make(spec, site)` here, and its line in watch.py.
+To add one, write its settings (spec/sensors.py), a module with `make(spec, site)` here, and its line in watch.py.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from dutlab.physics.interference import Interference
 from dutlab.systems.sample_names import is_limit
 
 WATCH_COST = "watch_core_percent"
-"""Name of the sample by which a sensor says what it takes of one core of its host."""
+"""Name of the sample with the CPU time of the sensor itself, in percent of one core of its host."""
 
 THROTTLED = "throttled"
-"""Name of the sample that counts how often heat throttled a processor since the sample before."""
+"""Name of the sample that counts throttlings of a processor by heat since the previous sample."""
 
 
 POWER_LIMITED = "power_limited"
-"""Name of the sample that counts how often a limit of power did so."""
+"""Name of the sample that counts throttlings by a power limit since the previous sample."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A value in time inside a trial. `t_s` is seconds since the trial's start."""
+    """Value at an instant inside a trial. `t_s` is seconds since the trial's start."""
 
     t_s: float
     host: str
@@ -40,17 +40,17 @@ class Sample:
 
 @dataclass(frozen=True)
 class Watched:
-    """Readings of sensors in a trial. Those of several are added up with `+`."""
+    """Readings of sensors in a trial. `+` combines the readings of several."""
 
     samples: list[Sample] = field(default_factory=list)
     counters: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """Host → counter → what it grew by."""
+    """Host → counter → growth during the trial."""
     interference: Mapping[str, Interference] = field(default_factory=dict)
-    """Machine → what other work took from the trial."""
+    """Machine → CPU time that other work took from the trial."""
     faults: tuple[str, ...] = ()
-    """Why readings are missing, each with the sensor's name first."""
+    """Reasons for missing or doubtful readings, each with the sensor's name first."""
     raw: Mapping[str, bytes] = field(default_factory=dict)
-    """Files of the trial, by name."""
+    """Raw files of the trial: name → content."""
 
     def __add__(self, other: Watched) -> Watched:
         return Watched(
@@ -64,11 +64,11 @@ class Watched:
 
 @dataclass(frozen=True)
 class SensorSite:
-    """Site of a sensor: the host that it reads, which is a host of the testbed or the machine that dutlab runs on."""
+    """Site of a sensor: the host that it reads, either a host of the testbed or the machine that dutlab runs on."""
 
     host: Host
     core: int | None = None
-    """Core of the sensor's programs there; None lets the kernel choose."""
+    """Core of that host for the sensor's programs; None lets the kernel choose."""
 
 
 class Sensor(Protocol):
@@ -76,21 +76,21 @@ class Sensor(Protocol):
 
     @property
     def name(self) -> str:
-        """Name of the host in its samples."""
+        """Name of the sensor in its samples."""
 
     @property
     def vital(self) -> bool:
-        """True where its failure is the host's own, so that the trial cannot count; of any other sensor a failure is a doubt."""
+        """True if its failure means that the host failed, so that the trial cannot count; otherwise a failure is only a doubt."""
 
     async def start(self, tell: Tell) -> None:
-        """Returns once the first reading is there. Raises HostError."""
+        """Start the sensor; return after the first reading. Raises HostError."""
 
     async def stop(self, began_s: float) -> Watched:
         """Return the readings since start(), timed from `began_s` (time.monotonic() here); empty if never started. Raises HostError."""
 
 
 def limits_once(samples: Iterable[Sample]) -> Iterable[Sample]:
-    """The samples without limits that are as they were."""
+    """Yield the samples without limits that have not changed."""
     last = dict[tuple[str, str, str], float]()
     for s in samples:
         if is_limit(s.name):

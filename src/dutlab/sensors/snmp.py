@@ -1,7 +1,7 @@
-"""Sensor `snmp`: one object of an agent: watts of a power distribution unit, a temperature, a counter of a switch or a UPS.
+"""Sensor `snmp`: one object of an agent, such as watts of a power distribution unit, a temperature, or a counter of a switch or a UPS.
 
-A counter (Counter32, Counter64 of RFC 2578) is read as its growth per second, and may wrap in between. There is no reading across a
-restart of the agent.
+The reading of a counter (Counter32, Counter64 of RFC 2578) is its growth per second; it may wrap once between readings. There is no
+reading across a restart of the agent.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from dutlab.spec.sensors import SnmpSensor
 
 _WRAPS = {"Counter32": 2**32, "Counter64": 2**64}
 _SYS_UP_TIME = "1.3.6.1.2.1.1.3.0"
-"""sysUpTime of RFC 3418: hundredths of a second since the agent began, and with it its counters (RFC 2578 section 7.1.6)."""
+"""sysUpTime of RFC 3418: hundredths of a second since the start of the agent and its counters (RFC 2578 section 7.1.6)."""
 _NOT_LET_IN = ("digest", "usm user", "authorization", "authentication", "decrypt")
 _PUBLIC = "public"
 _LEAST_CHARACTERS = 8
@@ -44,16 +44,16 @@ _VERSIONS = {"1": 0, "2c": 1}
 
 
 class SnmpAgent:
-    """A ReadingSource: one object of one agent, asked by a separate loop."""
+    """Source of one object of one agent, read in a separate event loop; a ReadingSource."""
 
     def __init__(self, spec: SnmpSensor) -> None:
         self._spec, self._who = spec, _credentials(spec)
         self._loop, self._engine = _quiet_loop(), SnmpEngine()
         self._before: tuple[float, int, float] | None = None
-        """When a counter was read, what it was, and how long the agent ran then."""
+        """Previous reading of a counter: time in seconds (time.monotonic()), value, and sysUpTime."""
 
     def read(self) -> Mapping[str, Amount]:
-        """Raises Refused, OSError, ValueError."""
+        """Return the current reading; empty before a counter's second reading. Raises Refused, OSError, ValueError."""
         spec = self._spec
         number, kind = self._loop.run_until_complete(_exchange(self._engine, self._who, spec))
         if kind not in _WRAPS:
@@ -61,17 +61,17 @@ class SnmpAgent:
         now_s, last = time.monotonic(), self._before
         runs, _ = self._loop.run_until_complete(_exchange(self._engine, self._who, spec.model_copy(update={"oid": _SYS_UP_TIME})))
         self._before = (now_s, int(number), runs)
-        if last is None or runs < last[2]:  # an agent that was restarted counts from 0: what looks like a wrap is none
+        if last is None or runs < last[2]:  # a restarted agent counts from 0, which is not a wrap
             return {}
         return {spec.name: Amount((int(number) - last[1]) % _WRAPS[kind] / (now_s - last[0]) * spec.scale, f"{spec.unit}/s")}
 
     def close(self) -> None:
-        """Closes the socket and the loop."""
+        """Close the socket and the loop."""
         _close(self._engine, self._loop)
 
 
 def asked_once(device: SnmpDevice, value: int | None = None) -> float:
-    """The number that the object is, after it was set to `value`. Raises Refused, OSError, ValueError."""
+    """Return the value of the object, after setting it to `value` if given. Raises Refused, OSError, ValueError."""
     loop, engine = _quiet_loop(), SnmpEngine()
     try:
         return loop.run_until_complete(_exchange(engine, _credentials(device), device, value))[0]
@@ -80,7 +80,7 @@ def asked_once(device: SnmpDevice, value: int | None = None) -> float:
 
 
 def _quiet_loop() -> asyncio.AbstractEventLoop:
-    """A loop that ignores a datagram that cannot be parsed, and prints no traceback of it."""
+    """Return an event loop that ignores malformed datagrams without a traceback."""
     loop = asyncio.new_event_loop()
     loop.set_exception_handler(lambda _loop, _context: None)
     return loop
@@ -88,7 +88,7 @@ def _quiet_loop() -> asyncio.AbstractEventLoop:
 
 def _close(engine: SnmpEngine, loop: asyncio.AbstractEventLoop) -> None:
     engine.close_dispatcher()
-    loop.run_until_complete(asyncio.sleep(0))  # the transport closes its socket in the loop's next turn
+    loop.run_until_complete(asyncio.sleep(0))  # the transport closes its socket in the loop's next iteration
     loop.close()
 
 
@@ -117,12 +117,12 @@ async def _exchange(
 
 
 def _number(value: Any, oid: str) -> tuple[float, str]:  # noqa: ANN401 a class of pysnmp that its types do not name
-    """The number and its type. A device that knows no fractions writes them as text."""
+    """Return the number and its type. Text is accepted too, because devices without fractional types write numbers as text."""
     kind, text = type(value).__name__, value.prettyPrint()
     if kind in ("NoSuchObject", "NoSuchInstance", "EndOfMibView"):
         raise ValueError(f"it has no {oid}")
     try:
-        return float(int(value) if kind.startswith("Integer") else text), kind  # an integer's values may have names
+        return float(int(value) if kind.startswith("Integer") else text), kind  # pysnmp may print an integer as a name
     except ValueError as error:
         raise ValueError(f"{oid} says {text[: asked.SHOWN]!r}, which is not a number") from error
 
@@ -140,6 +140,6 @@ def _credentials(spec: SnmpDevice) -> CommunityData | UsmUserData:
 
 
 def make(spec: SnmpSensor, site: SensorSite) -> Asked:
-    """The sensor that `spec` describes; it runs here whatever it measures."""
+    """Return the sensor that `spec` describes; it always runs on this machine."""
     del site
     return Asked(spec, lambda: SnmpAgent(spec))

@@ -1,4 +1,4 @@
-"""Sensors of totals, read before and after a trial: what counters grew by, of the hosts and of the DUT's own, and what other work took."""
+"""Sensors of totals, read before and after a trial: growth of counters of hosts and of a DUT's programs, and CPU time of other work."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from dutlab.systems.watched import CONNTRACK_ENTRIES
 
 
 class CounterTotals:
-    """The counters of one host."""
+    """Counters of one host."""
 
     name = "counters"
     vital = True
-    """A host that does not answer before or after a trial was lost, and the trial with it."""
+    """True: if the host does not answer before or after the trial, it is lost, and so is the trial."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
         self._before: Mapping[str, float] | None = None
 
     async def start(self, tell: Tell = nobody) -> None:
-        """Raises HostError."""
-        del tell  # a total has no values meanwhile
+        """Read the counters. Raises HostError."""
+        del tell  # a total has no values during the trial
         self._before = await read_counters(self._host)
 
     async def stop(self, began_s: float) -> Watched:
-        """Raises HostError."""
+        """Read the counters again, and return their growth. Raises HostError."""
         del began_s
         if self._before is None:
             return Watched()
@@ -38,29 +38,29 @@ class CounterTotals:
 
 
 class ProgramTotals:
-    """The counters that a DUT which is programs keeps itself; `read` asks it."""
+    """Counters that the programs of a DUT keep; `read` returns them."""
 
     name = "device counters"
     vital = False
-    """A program that has ended does not answer. The mode says so after the trial, with its last lines."""
+    """False: a program that has ended does not answer, and the mode reports that after the trial, with its last lines."""
 
     def __init__(self, host: str, read: Callable[[], Awaitable[Mapping[str, float]]]) -> None:
         self._host, self._read = host, read
         self._before: Mapping[str, float] = {}
 
     async def start(self, tell: Tell = nobody) -> None:
-        """Raises HostError."""
+        """Read the counters. Raises HostError."""
         del tell
         self._before = await self._read()
 
     async def stop(self, began_s: float) -> Watched:
-        """Raises HostError."""
+        """Read the counters again, and return their growth. Raises HostError."""
         del began_s
         return Watched(counters={self._host: difference(self._before, await self._read())})
 
 
 class CpuTotals:
-    """The CPU accounts of all machines of a testbed."""
+    """CPU accounts of all machines of a testbed."""
 
     name = "interference"
     vital = True
@@ -82,7 +82,7 @@ class CpuTotals:
 
 
 async def read_counters(host: Host) -> dict[str, float]:
-    """All counters of `host` as they are now, in one command; none of a system for which dutlab has no words. Raises HostError."""
+    """Return all counters of `host` now, read by one command; empty if dutlab has no command for the system. Raises HostError."""
     counting = host.system.counters
     if counting is None:
         return {}
@@ -91,10 +91,10 @@ async def read_counters(host: Host) -> dict[str, float]:
 
 
 def difference(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, float]:
-    """Return the counts in between, and `softnet_dropped` etc. as sums over the cores.
+    """Return the growth of each counter, and `softnet_dropped` etc. as sums over the cores.
 
-    A counter that is in one reading only, or went backwards because its interface was made again, is left out: it says nothing.
-    32-bit counters that wrapped are put right.
+    Counters in only one reading are left out, and so are counters that fell because their interface was made again. Wraps of 32-bit
+    counters are corrected. The number of connection-tracking entries is the number after the trial.
     """
     counts: dict[str, float] = {}
     for name in before.keys() & after.keys():

@@ -1,4 +1,4 @@
-"""All sensors of one trial: started together before it, stopped together after it."""
+"""All sensors of one trial: they start together before it and stop together after it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PROGRAMS = {"ipmi": "ipmitool"}
 
 
 def missing_for(specs: Iterable[SensorSpec]) -> Iterator[ToolMissing]:
-    """Yield what this machine lacks for these sensors."""
+    """Yield an error for each library or program that these sensors need and this machine lacks."""
     for spec in specs:
         kind = spec.kind
         if kind in _LIBRARIES and importlib.util.find_spec(_LIBRARIES[kind]) is None:
@@ -37,15 +37,16 @@ def missing_for(specs: Iterable[SensorSpec]) -> Iterator[ToolMissing]:
 
 
 def make(spec: SensorSpec, site: SensorSite) -> Sensor | None:
-    """The sensor that `spec` describes, at `site`; None where a system of that family cannot be watched so."""
+    """Return the sensor that `spec` describes, at `site`; None if it does not support the host's system."""
     return cast("Sensor | None", named(spec.made_by)(spec, site))
 
 
 class Watch:
-    """A context around the trial; afterwards `watched` has what the sensors read.
+    """Context around a trial; after it, `watched` has the readings of all sensors.
 
-    `vital` ones enclose the others and each other, in this order: what costs time or CPU is outside what accounts for it. A sensor that is
-    not vital never costs the trial anything: what goes wrong with it is among `watched.faults`.
+    Sensors that are not vital start first and stop last. Vital sensors start last, in the given order, and stop first, in reverse. So the
+    CPU accounts do not include the start of other sensors. A fault of a sensor that is not vital never fails the trial: it is in
+    `watched.faults`.
     """
 
     def __init__(self, sensors: Sequence[Sensor], tell: Tell = nobody) -> None:
@@ -53,13 +54,13 @@ class Watch:
         self._others = [s for s in sensors if not s.vital]
         self._tell = tell
         self.began_s = 0.0
-        """When the sensors were ready (time.monotonic()): where the times of their samples count from."""
+        """Time at which all sensors were ready (time.monotonic()); times of samples are relative to it."""
         self._failed: list[Watched] = []
         self._running: list[Sensor] = []
         self.watched = Watched()
 
     async def __aenter__(self) -> Self:
-        """Raises HostError when a vital sensor cannot be read."""
+        """Start all sensors. Raises HostError if a vital sensor cannot be read."""
         self._running = list(self._others)
         try:
             started = await asyncio.gather(*(s.start(self._tell) for s in self._others), return_exceptions=True)
@@ -75,12 +76,12 @@ class Watch:
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        """Raises HostError when a vital sensor cannot be read; not where the trial failed by itself."""
+        """Stop all sensors. Raises HostError if a vital sensor cannot be read, unless the trial itself failed."""
         del kind, trace
         results = []
         try:
             for sensor in reversed(self._vital):
-                results.append(await sensor.stop(self.began_s))  # noqa: PERF401 - what was found before a fault is kept
+                results.append(await sensor.stop(self.began_s))  # noqa: PERF401 - readings before a fault are kept
         except HostError:
             if error is None:
                 raise
@@ -95,7 +96,7 @@ class Watch:
 
 
 def _fault_of(sensor: Sensor, error: BaseException) -> Watched:
-    """Return the fault of a sensor as a doubt, be it its own bug; a request to end is raised."""
+    """Return an exception of a sensor as a fault, also if it is a bug. Cancellation and Ctrl-C are raised."""
     if not isinstance(error, Exception):
         raise error
     what = str(error) if isinstance(error, DutlabError) else repr(error)

@@ -1,4 +1,4 @@
-"""One JSON document from a device on the network: by HTTP or HTTPS, with a pinned certificate, and a login that is tried once."""
+"""Read a JSON document from a device on the network, by HTTP or HTTPS, with a pinned certificate and one attempt to log in."""
 
 from __future__ import annotations
 
@@ -35,28 +35,28 @@ _HASHES = {"MD5": hashlib.md5, "SHA-256": hashlib.sha256}
 
 
 class KeptConnection:
-    """A connection that a device may leave open between two questions: a new one for each costs more than the question."""
+    """Connection that a device may leave open between requests. A new connection would take longer than the request."""
 
     def __init__(self) -> None:
         self._open: HTTPConnection | None = None
 
     def take(self) -> HTTPConnection | None:
-        """Take the open connection, for one question; the taker closes it or gives it back."""
+        """Return the open connection for one request, if there is one. The caller closes it or gives it back."""
         taken, self._open = self._open, None
         return taken
 
     def give(self, connection: HTTPConnection) -> None:
-        """For the next question."""
+        """Keep the connection for the next request."""
         self._open = connection
 
     def close(self) -> None:
-        """Closes what is open."""
+        """Close the connection, if one is open."""
         if (taken := self.take()) is not None:
             taken.close()
 
 
 def get_json(device: HttpDevice, target: str, *, method: str = "GET", body: object = None, kept: KeptConnection | None = None) -> Any:  # noqa: ANN401 any JSON
-    """Return the answer of `device` to `target` (a path with its query); None where it is empty.
+    """Return the JSON answer of `device` to `target` (a path with its query); None if it is empty.
 
     Raises Refused, OSError, ValueError.
     """
@@ -73,17 +73,17 @@ def ask(
     cookie: str = "",
     kept: KeptConnection | None = None,
 ) -> bytes:
-    """Return the answer as bytes; `kind` is the type of `content`. Raises Redirected, and as get_json()."""
+    """Return the answer as bytes; `kind` is the media type of `content`. Raises Redirected, Refused, OSError, ValueError."""
     headers = {"Accept": _JSON} | ({} if content is None else {"Content-Type": kind}) | ({"Cookie": cookie} if cookie else {})
     question = _Question(method, target, content, headers, time.monotonic() + asked.PATIENCE_S)
     try:
         return _ask(device, question, kept)
-    except _Stale:  # it closed what was open meanwhile
+    except _Stale:  # the device has closed the kept connection
         return _ask(device, question, kept)
 
 
 def as_json(said: bytes) -> Any:  # noqa: ANN401 any JSON
-    """None of nothing. Raises ValueError."""
+    """Parse an answer as JSON; None if it is empty. Raises ValueError."""
     if not said:
         return None
     try:
@@ -93,7 +93,7 @@ def as_json(said: bytes) -> Any:  # noqa: ANN401 any JSON
 
 
 class Redirected(ValueError):
-    """It says that the answer is elsewhere."""
+    """Error: the device redirects to another address."""
 
 
 class _Question(NamedTuple):
@@ -102,17 +102,17 @@ class _Question(NamedTuple):
     content: bytes | None
     headers: Mapping[str, str]
     until_s: float
-    """The deadline of the whole exchange, by time.monotonic()."""
+    """Deadline of the whole exchange (time.monotonic()), in seconds."""
 
     def left_s(self) -> float:
-        """Raises TimeoutError once nothing is left."""
+        """Return the seconds until the deadline. Raises TimeoutError after it."""
         if (left_s := self.until_s - time.monotonic()) <= 0:
             raise TimeoutError
         return left_s
 
 
 class _BeforeDeadline(io.RawIOBase):
-    """Bytes of a connection until the deadline of a question, however slowly they come: each read may take what is left."""
+    """Stream of a connection's bytes until the deadline of a request. Each read may take the remaining time."""
 
     def __init__(self, connection: socket.socket, question: _Question) -> None:
         self._connection, self._question = connection, question
@@ -122,7 +122,7 @@ class _BeforeDeadline(io.RawIOBase):
         return True
 
     def readinto(self, into: Buffer, /) -> int | None:
-        """Raises TimeoutError, OSError."""
+        """Read within the remaining time. Raises TimeoutError, OSError."""
         self._connection.settimeout(self._question.left_s())
         return self._stream.readinto(into)
 
@@ -132,7 +132,7 @@ class _BeforeDeadline(io.RawIOBase):
 
 
 class _Answer(HTTPResponse):
-    """An answer whose head, `100 Continue`s, body and trailers have one deadline together."""
+    """HTTP response with one deadline for its header, `100 Continue`s, body and trailers."""
 
     def __init__(self, connection: socket.socket, *words: Any, question: _Question, **named: Any) -> None:  # noqa: ANN401 - those of HTTPResponse
         super().__init__(connection, *words, **named)
@@ -141,7 +141,7 @@ class _Answer(HTTPResponse):
 
 
 class _Stale(Exception):
-    """An open connection that the device had closed before it answered."""
+    """Error: the device had closed the kept connection before it answered."""
 
 
 def _ask(device: HttpDevice, question: _Question, kept: KeptConnection | None) -> bytes:
@@ -167,7 +167,7 @@ def _ask(device: HttpDevice, question: _Question, kept: KeptConnection | None) -
 
 
 def _answered(device: HttpDevice, connection: HTTPConnection, question: _Question, *, was_open: bool) -> tuple[bytes, bool]:
-    """Return the answer, and whether it leaves the connection open. Raises _Stale, and as get_json()."""
+    """Return the answer, and whether the connection stays open. Raises _Stale, Redirected, Refused, OSError, ValueError."""
     method, target, body, headers, _ = question
     login = _basic(device) if device.user is not None and device.login == "basic" else None
     answer: HTTPResponse | None = None
@@ -195,7 +195,7 @@ def _answered(device: HttpDevice, connection: HTTPConnection, question: _Questio
         raise
     finally:
         if answer is not None:
-            answer.close()  # one that was not read to its end holds the socket
+            answer.close()  # an answer that was not read to its end keeps the socket open
 
 
 def _body(answer: HTTPResponse) -> bytes:
@@ -213,7 +213,7 @@ def _connection(device: HttpDevice, within_s: float) -> HTTPConnection:
     if device.url.startswith("http:"):
         return HTTPConnection(host, port, timeout=within_s)
     context = ssl.create_default_context()
-    if device.certificate:  # what is pinned needs no name and no authority
+    if device.certificate:  # a pinned certificate needs no matching name and no authority
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     return HTTPSConnection(host, port, timeout=within_s, context=context)
 
@@ -232,7 +232,7 @@ def _basic(device: HttpDevice) -> str:
 
 
 def _digest(device: HttpDevice, method: str, target: str, challenge: str) -> str:
-    """RFC 7616 section 3.4 with `qop=auth`, as Shelly Gen2 asks for it with SHA-256."""
+    """Return the header of RFC 7616 section 3.4 with `qop=auth`. Shelly Gen2 requires it with SHA-256."""
     fields = {name.lower(): quoted or plain for name, quoted, plain in _CHALLENGE.findall(challenge)}
     algorithm = fields.get("algorithm", "MD5").upper()
     if algorithm not in _HASHES or "auth" not in fields.get("qop", "").split(","):

@@ -1,1 +1,1 @@
-"""Pages to watch and browse runs: what `dutlab serve` answers to a browser. It reads run folders and starts `dutlab` commands, no more."""
+"""Web pages of `dutlab serve`, to watch and browse runs. It only reads run folders and starts `dutlab` commands."""

@@ -1,4 +1,4 @@
-"""The addresses of `dutlab serve`: which page, file or stream answers to which, and what is said where none does."""
+"""Addresses of `dutlab serve`: the page, file or stream at each, and the pages for errors."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _TEXTS = {".json", ".jsonl", ".txt", ".log", ".csv", ".md", ".yaml", ".yml", ".s
 
 
 def application(pages: Pages, guard: Guard, control: Control | None = None) -> ASGIApp:
-    """Everything, behind `guard`."""
+    """Return the ASGI application of all addresses, behind `guard`."""
     site = _Site(pages, guard, control)
     routes = [
         Route("/", site.runs), Route("/compare", site.compare), Route("/history", site.history), Route("/testbeds", site.testbeds),
@@ -54,7 +54,7 @@ def application(pages: Pages, guard: Guard, control: Control | None = None) -> A
 
 
 class _Site:
-    """The answers."""
+    """Request handlers."""
 
     def __init__(self, pages: Pages, guard: Guard, control: Control | None) -> None:
         self._pages, self._guard, self._control = pages, guard, control
@@ -92,7 +92,7 @@ class _Site:
         yield "event: over\ndata: over\n\n"
 
     async def compare(self, request: Request) -> Response:
-        names = sorted(request.query_params.getlist("run"))  # by time: the oldest is the baseline
+        names = sorted(request.query_params.getlist("run"))  # sorted by time: the oldest is the baseline
         return HTMLResponse(await run_in_threadpool(self._pages.compare, names))
 
     async def history(self, request: Request) -> Response:
@@ -219,7 +219,7 @@ class _Site:
 
 
 def open_below(folder: Path, parts: list[str]) -> int:
-    """A file or folder below `folder`, opened for reading; no symlink on the way is followed. Raises FileNotFoundError."""
+    """Open a file or folder below `folder` for reading, without following symbolic links. Raises FileNotFoundError."""
     try:
         with Beneath.opened(folder.parent) as above:
             return above.open("/".join([folder.name, *parts]), os.O_RDONLY | os.O_NONBLOCK)
@@ -228,7 +228,7 @@ def open_below(folder: Path, parts: list[str]) -> int:
 
 
 def _entries(folder: int) -> Iterator[tuple[str, int | None]]:
-    """Name and size of what lies in a folder; None for a folder."""
+    """Yield the name of each entry of a folder and its size in bytes; None for a folder."""
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):

@@ -1,7 +1,7 @@
-"""Connections of `dutlab serve`: how many there may be, of one address too, and how long a request may take to arrive.
+"""Limits of `dutlab serve`: connections in total and per address, and time for a request to arrive.
 
-A browser sends the head of a request at once. So a connection whose head is not whole is closed after a while, and the oldest of them
-earlier, where another needs its place: whoever opens a thousand of them hinders only these.
+A browser sends the head of a request at once. So a connection without a complete head is closed after a time limit. The oldest of them
+is closed earlier if a new connection needs its place. So a client that opens a thousand connections blocks only its own.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from dutlab.bounds import (
 )
 
 BACKLOG = 128
-"""asyncio tries so many accept(2) at a time, also after one that failed for want of descriptors."""
+"""Backlog of the socket. asyncio calls accept(2) this many times in a row, even after one fails for lack of descriptors."""
 _SAME_FAULT_S = 60.0
 
 
 class Crowd:
-    """All connections of a server."""
+    """Set of all connections of a server."""
 
     def __init__(self, most: int) -> None:
         self.most = most
         self._of = Counter[str]()
         self._unfinished: dict[BoundedProtocol, str] = {}
-        """Those whose request has no whole head, the oldest first."""
+        """Connections without a complete head → address, oldest first."""
 
     def admit(self, address: str) -> bool:
-        """Return whether it may stay; another with an unfinished head may have to go for it."""
+        """Return whether a new connection of `address` may stay. Another one without a complete head may be closed for it."""
         if self._of.total() >= self.most and not self._give_up(next(iter(self._unfinished), None)):
             return False
         if self._of[address] >= CONNECTIONS_OF_ADDRESS and not self._give_up(self._oldest(address)):
@@ -46,15 +46,15 @@ class Crowd:
         return True
 
     def awaits_head(self, connection: BoundedProtocol, address: str) -> None:
-        """A head is awaited from now on."""
+        """Record that the connection waits for a head."""
         self._unfinished[connection] = address
 
     def has_head(self, connection: BoundedProtocol) -> None:
-        """Its head is whole."""
+        """Record that the head of the connection is complete."""
         self._unfinished.pop(connection, None)
 
     def left(self, connection: BoundedProtocol, address: str) -> None:
-        """It was admitted, and is closed."""
+        """Stop counting an admitted connection that is closed."""
         self.has_head(connection)
         self._of[address] -= 1
         if not self._of[address]:
@@ -71,7 +71,7 @@ class Crowd:
 
 
 class BoundedProtocol(H11Protocol):
-    """A connection that is closed where a head or a body does not come in time."""
+    """Connection that is closed if a head or a body does not arrive in time."""
 
     crowd: Crowd
 
@@ -81,7 +81,7 @@ class BoundedProtocol(H11Protocol):
         self._address, self._is_admitted = "", False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Closes it at once where there are too many."""
+        """Admit the connection, or close it at once if there are too many."""
         super().connection_made(cast("asyncio.Transport", transport))
         self._address = self.client[0] if self.client else ""
         self._is_admitted = self.crowd.admit(self._address)
@@ -91,7 +91,7 @@ class BoundedProtocol(H11Protocol):
             self.give_up()
 
     def data_received(self, data: bytes) -> None:
-        """Read data, as uvicorn does; the next expected part gets its time limit."""
+        """Read data as uvicorn does, and set the time limit of the next expected part."""
         if self._timer is None and (self.cycle is None or self.cycle.response_complete):
             self._await_head()
         before = self.cycle
@@ -105,7 +105,7 @@ class BoundedProtocol(H11Protocol):
             self._stop_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """It is no longer counted."""
+        """Stop counting the connection."""
         self._stop_timer()
         if self._is_admitted:
             self._is_admitted = False
@@ -113,7 +113,7 @@ class BoundedProtocol(H11Protocol):
         super().connection_lost(exc)
 
     def give_up(self) -> None:
-        """Closes it, whatever is under way. It is not counted from now on."""
+        """Close the connection, also during a request, and stop counting it."""
         self._stop_timer()
         if self._is_admitted:
             self._is_admitted = False
@@ -131,10 +131,10 @@ class BoundedProtocol(H11Protocol):
 
 
 class BoundedServer(uvicorn.Server):
-    """A server whose event loop says a fault that repeats once a minute: a thousand a second filled the disk."""
+    """Server that logs a repeated fault of its event loop only once a minute: a thousand a second would fill the disk."""
 
     async def startup(self, sockets: Any = None) -> None:  # noqa: ANN401 - as uvicorn
-        """Start, as uvicorn does."""
+        """Start as uvicorn does, with that limit on the log."""
         loop, time_by_kind = asyncio.get_running_loop(), dict[str, float]()
 
         def tell(of: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
@@ -148,7 +148,7 @@ class BoundedServer(uvicorn.Server):
 
 
 def capacity() -> int:
-    """Return the number of possible connections, after raising the limit of descriptors as far as this user may."""
+    """Raise the limit of descriptors as far as this user may, and return the number of possible connections."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = CONNECTIONS + DESCRIPTORS_KEPT
     if soft < wanted:
@@ -158,5 +158,5 @@ def capacity() -> int:
 
 
 def protocol_for(crowd: Crowd) -> type[BoundedProtocol]:
-    """The protocol of a server with this crowd."""
+    """Return the protocol class of a server with this crowd."""
     return cast("type[BoundedProtocol]", type("ServedConnection", (BoundedProtocol,), {"crowd": crowd}))

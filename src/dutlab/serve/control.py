@@ -1,7 +1,7 @@
-"""Start, pause, cancel and resume runs for a person at a page.
+"""Start, pause, cancel and resume runs from a page.
 
-A run is a separate `dutlab` command in a separate session: it goes on when the pages end, and has the lock, journal and clean-up of any
-other run. Only names of files and runs that were looked up here get from a form into a command.
+A run is a separate `dutlab` command in a separate session. It continues when the server ends, and has the lock, journal and clean-up of
+any other run. A command gets only names of files and runs that this module has found, never other text of a form.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from dutlab.store.manifest import JOURNAL, MANIFEST, PAUSE
 _MOST_FILES = 200
 _SUFFIXES = {".yaml", ".yml"}
 LOG = ".serve.log"
-"""In the folder of runs: what commands that were started here said. Others may write to that folder."""
+"""File in the folder of runs with the output of commands started here. Other users may be able to write to that folder."""
 _SHOWN_BYTES = 4000
 
 
 class LogRefused(InputError):
-    """The log is a symbolic link, has a second name, or is not a plain file: it would be a file of somebody else."""
+    """Error: the log is a symbolic link, has a second name, or is not a plain file, so it may be another user's file."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(f"{path}: is not a plain file with one name, so it is neither written nor shown", remedy="remove it")
@@ -40,11 +40,11 @@ class Control:
 
     runs: Path
     experiments: Path | None = None
-    """Whose experiments can be started."""
+    """Folder of the experiments that can be started."""
     _started: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     def files(self) -> list[str]:
-        """The experiments that can be started, relative to their folder."""
+        """Return the experiments that can be started, relative to their folder."""
         if self.experiments is None:
             return []
         root = self.experiments.resolve()
@@ -53,24 +53,24 @@ class Control:
         return [p.relative_to(root).as_posix() for p, text in texts if b"experiment" in text and b"workload" in text][:_MOST_FILES]
 
     def start(self, name: str) -> None:
-        """Begins a run of an experiment. Raises InputError for a name that files() does not have."""
+        """Start a run of an experiment. Raises InputError if files() does not have the name."""
         if self.experiments is None or name not in self.files():
             raise InputError(f"{name}: no experiment that can be started here", remedy="choose one of the list")
         self._command(["run", str(self.experiments.resolve() / name), "--runs", str(self.runs.resolve()), "--unattended", "--yes"])
 
     def resume(self, run: Path) -> None:
-        """Goes on with a run that was cut. Raises InputError for one that goes on or has finished."""
+        """Resume a run that was cut. Raises InputError if it is running or has finished."""
         if is_running(run) or (run / MANIFEST).exists():
             raise InputError(f"{run.name}: cannot be resumed", remedy="only a run that was cut can")
         self._command(["resume", str(run.resolve())])
 
     def pause(self, run: Path) -> None:
-        """Ends a run after the trial that is measured; it can be resumed. Raises InputError for one that does not go on, OSError."""
+        """End a run after the current trial; it can be resumed. Raises InputError if it is not running here, OSError."""
         self._holder(run)
         os.close(os.open(run / PAUSE, os.O_CREAT | os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o644))
 
     def cancel(self, run: Path) -> None:
-        """End a run as Ctrl-C does: the trial ends, everything is put back. Raises InputError for a run that is not running here."""
+        """End a run as Ctrl-C does: the trial ends and all changes are undone. Raises InputError if it is not running here."""
         try:
             os.kill(self._holder(run), signal.SIGINT)
         except PermissionError:
@@ -79,8 +79,8 @@ class Control:
             return
 
     def last_words(self) -> str:
-        """The end of what started commands said."""
-        self._started = [p for p in self._started if p.poll() is None]  # those that ended are not left as zombies
+        """Return the end of the output of started commands."""
+        self._started = [p for p in self._started if p.poll() is None]  # poll() also reaps ended processes
         try:
             with os.fdopen(self._log(os.O_RDONLY), "rb") as log:
                 log.seek(max(0, log.seek(0, os.SEEK_END) - _SHOWN_BYTES))
@@ -91,7 +91,7 @@ class Control:
             return ""
 
     def _log(self, flags: int) -> int:
-        """A descriptor of the log. Raises LogRefused, OSError."""
+        """Return a descriptor of the log. Raises LogRefused, OSError."""
         try:
             with Beneath.opened(self.runs) as folder:
                 handle = folder.open(LOG, flags | os.O_NONBLOCK, 0o600)
@@ -104,7 +104,7 @@ class Control:
         return handle
 
     def _holder(self, run: Path) -> int:
-        """The process that carries a run out: the kernel knows who holds the journal's lock (proc_locks(5))."""
+        """Return the process that carries out a run, which holds the lock on its journal (proc_locks(5)). Raises InputError."""
         if not is_running(run):
             raise InputError(f"{run.name}: no process carries it out", remedy="it has ended, or it goes on on another machine")
         node = (run / JOURNAL).stat()
@@ -119,7 +119,7 @@ class Control:
         self.last_words()
         try:
             handle = self._log(os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-        except OSError as error:  # as ENXIO, of a pipe that nothing reads
+        except OSError as error:  # such as ENXIO for a pipe without a reader
             raise LogRefused(self.runs / LOG) from error
         with os.fdopen(handle, "ab") as log:
             argv = [sys.executable, "-m", "dutlab", *arguments]

@@ -1,8 +1,8 @@
-"""Access rules: names of hosts, logins, tokens of forms, sizes, and the headers of every answer.
+"""Access rules: host names, logins, form tokens, sizes, and the headers of every answer.
 
-Without a token only this machine is served, and runs cannot be started or ended unless through a Unix socket of the user's. A page of
-another origin can neither read an answer (the Host header is checked against DNS rebinding) nor send a form (each carries a token that only
-our pages have). With a token every address but the login needs a session.
+Without a token only this machine is served, and runs can be started or ended only through a Unix socket of the user. A page of another
+origin cannot read an answer, because the Host header is checked against DNS rebinding. It cannot send a form, because each form has a
+token that only our pages have. With a token, every address except the login needs a session.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ POLICY = (
     f"default-src 'none'; script-src 'self' '{script_hash()}'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
-"""Scripts are files of ours, and the one that reports carry."""
+"""Content Security Policy of our pages. It allows our script files and the inline script of reports."""
 FILE_POLICY = "default-src 'none'; img-src 'self'; sandbox; frame-ancestors 'none'"
-"""Policy for files of runs, which anybody may have made."""
+"""Content Security Policy of files of runs, which may be from anyone."""
 _HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
@@ -51,26 +51,26 @@ _HEADERS = {
 
 
 class TooLarge(Exception):
-    """A request's body is longer than FORM_BYTES."""
+    """Error: a request's body is longer than FORM_BYTES."""
 
 
 @dataclass
 class Logins:
-    """Sessions of those who know the token, and the failures of those who do not."""
+    """Sessions of users with the token, and failed attempts of others."""
 
     token: str
     now: Callable[[], float] = time.monotonic
     _sessions: dict[str, float] = field(default_factory=dict)
     _failed: dict[str, deque[float]] = field(default_factory=dict)
-    """Sender → when it sent its last wrong tokens."""
+    """Sender → times of its last wrong tokens, by `now`, in seconds."""
 
     def wait_s(self, sender: str) -> float:
-        """Return how long a sender of wrong tokens is answered slowly; 0 for others."""
+        """Return the seconds for which a sender of wrong tokens is still answered slowly; 0 for others."""
         failed = self._failed.get(sender)
         return max(0.0, failed[0] + FAILED_LOGINS_S - self.now()) if failed and len(failed) == FAILED_LOGINS else 0.0
 
     def is_right(self, token: str, sender: str) -> bool:
-        """Return whether it is the token. A right one always passes, whatever was sent before; a wrong one is counted."""
+        """Return whether `token` is right. A right token always passes, even after many wrong ones. A wrong token is counted."""
         if hmac.compare_digest(token.encode(errors="replace"), self.token.encode()):
             return True
         failed = self._failed.pop(sender, None) or deque(maxlen=FAILED_LOGINS)
@@ -81,7 +81,7 @@ class Logins:
         return False
 
     def enter(self, token: str, sender: str) -> str | None:
-        """The new session's name; None if the token is another."""
+        """Open a session and return its name; None if the token is wrong."""
         if not self.is_right(token, sender):
             return None
         while len(self._sessions) >= _MOST_SESSIONS:
@@ -91,7 +91,7 @@ class Logins:
         return session
 
     def leave(self, session: str) -> None:
-        """The session is over."""
+        """End the session."""
         self._sessions.pop(session, None)
 
     def knows(self, session: str) -> bool:
@@ -104,14 +104,14 @@ class Logins:
 
 @dataclass
 class Guard:
-    """Check of every request. `token` empty: no login, and only requests to the names in `hosts` are answered."""
+    """Checks of every request. With an empty `token` there is no login, and only requests to the names in `hosts` are answered."""
 
     token: str = ""
     hosts: tuple[str, ...] = ("127.0.0.1", "localhost", "[::1]")
     prefix: str = ""
-    """Path behind which a proxy serves these pages, as in /bench; empty without one."""
+    """Path at which a proxy serves these pages, such as /bench; empty without a proxy."""
     secure: bool = False
-    """Served over TLS, by us or by the proxy: cookies are for TLS only."""
+    """True if pages are served over TLS, by dutlab or a proxy; cookies are then sent over TLS only."""
     logins: Logins = field(init=False)
     _secret: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
 
@@ -119,11 +119,11 @@ class Guard:
         self.logins = Logins(self.token)
 
     def form_token(self, request: Request) -> str:
-        """Return the token that a form sends back to show that it is ours."""
+        """Return the token by which a form proves to come from our pages."""
         return hmac.new(self._secret, _session(request.headers).encode(), hashlib.sha256).hexdigest()
 
     async def form(self, request: Request) -> Mapping[str, str]:
-        """The fields of a form of ours. Raises PermissionError for a form that is not, TooLarge."""
+        """Return the fields of a form. Raises PermissionError if the form is not from our pages, TooLarge."""
         fields = await fields_of(request)
         ours = hmac.compare_digest(fields.get("form", "").encode(errors="replace"), self.form_token(request).encode())
         if not ours or request.headers.get("sec-fetch-site", "same-origin") not in {"same-origin", "none"}:
@@ -131,9 +131,9 @@ class Guard:
         return fields
 
     async def login(self, request: Request) -> Response:
-        """Takes the token of the login's form, or of the address that the terminal shows: GET /login?token=….
+        """Log in with the token from the form, or from the address that the terminal shows: GET /login?token=….
 
-        The page is shown again by its caller where the token is wrong (status 403).
+        With a wrong token the status is 403, and the caller shows the page again.
         """
         sender = sender_of(request.scope)
         fields = await fields_of(request) if request.method == "POST" else request.query_params
@@ -147,21 +147,21 @@ class Guard:
         return answer
 
     def logout(self, request: Request) -> Response:
-        """Ends the session."""
+        """End the session of the request."""
         self.logins.leave(_session(request.headers))
         answer = RedirectResponse(f"{self.prefix}/login", 303)
         answer.delete_cookie(COOKIE, path=self.prefix or "/", secure=self.secure, httponly=True, samesite="strict")
         return answer
 
     async def slowly(self, sender: str) -> Response | None:
-        """The late answer to who sends wrong tokens again and again; None for others, at once."""
+        """Wait, and return a refusal for a sender of many wrong tokens. Return None at once for others."""
         if not (wait_s := self.logins.wait_s(sender)):
             return None
         await asyncio.sleep(SLOW_ANSWER_S)
         return PlainTextResponse("Too many wrong tokens. The right one is taken at any time.\n", 429, {"Retry-After": str(int(wait_s) + 1)})
 
     async def refused(self, path: str, headers: Headers, sender: str) -> Response | None:
-        """The answer to who may not ask; None for who may."""
+        """Return a refusal if the sender may not make this request; otherwise None."""
         if not self.token:
             name = headers.get("host", "").rpartition(":")[0] if _has_port(headers.get("host", "")) else headers.get("host", "")
             known = name.lower() in self.hosts
@@ -179,7 +179,7 @@ class Guard:
 
 
 class Guarded:
-    """An ASGI application behind a Guard."""
+    """ASGI application behind a Guard."""
 
     def __init__(self, inner: ASGIApp, guard: Guard) -> None:
         self._inner, self._guard = inner, guard
@@ -211,7 +211,7 @@ class Guarded:
 
 
 async def fields_of(request: Request) -> dict[str, str]:
-    """The fields of a form, the last of a name. Raises TooLarge."""
+    """Return the fields of a form: name → last value of that name. Raises TooLarge."""
     body = b""
     async for part in request.stream():
         body += part
@@ -223,7 +223,7 @@ async def fields_of(request: Request) -> dict[str, str]:
 
 
 def sender_of(scope: Scope) -> str:
-    """The address that a request came from; empty through a Unix socket."""
+    """Return the address of the client; empty for a Unix socket."""
     return scope["client"][0] if scope.get("client") else ""
 
 

@@ -1,4 +1,4 @@
-// Shows the run as the server sees it, once a second. Without scripts the page is loaded anew every five seconds.
+// Shows the state of the run from the server once a second. Without scripts the page reloads every five seconds.
 "use strict";
 (() => {
   const now = document.getElementById("now");
@@ -6,7 +6,7 @@
   const events = new EventSource(now.dataset.events);
   events.addEventListener("now", (event) => {
     silent.hidden = true;
-    now.innerHTML = event.data;  // made by the server's templates, which escape everything that came from a run
+    now.innerHTML = event.data;  // from the server's templates, which escape all text of a run
   });
   events.addEventListener("over", () => {
     events.close();

@@ -1,6 +1,6 @@
-"""A run while it goes: its state as its events tell it, looked at once a second as long as somebody looks on.
+"""State of a run from its events, read once a second while browsers watch it.
 
-Only events.jsonl is asked, so it does not matter which process or machine carries the run out, and nothing here can hinder it.
+The state comes only from events.jsonl. So any process or machine may carry out the run, and watching cannot disturb it.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from dutlab.store.manifest import MANIFEST
 
 LOOK_S = 1.0
 _BREATH_S = 20.0
-"""A stream without news sends a comment so often: proxies end streams that are silent."""
+"""Seconds after which a stream without news sends a comment, because proxies end silent streams."""
 _KEPT_TRIALS, _KEPT_NOTES, _KEPT_VALUES, _MOST_READINGS = 40, 12, 120, 200
 _DRAWN = 8
 _LONGEST = 400
-"""Characters of a text that are shown."""
+"""Longest text that is shown, in characters."""
 
 
 @dataclass
 class WatchedValue:
-    """The newest value of a sensor, tool or search, and those before it."""
+    """Newest values of one reading of a sensor, tool or search."""
 
     where: str
     who: str
@@ -42,12 +42,12 @@ class WatchedValue:
 
     @property
     def words(self) -> str:
-        """The newest, with its unit."""
+        """Newest value with its unit."""
         return unit_for(self.name, [self.values[-1]]).text(self.values[-1]).strip()
 
     @property
     def points(self) -> str:
-        """All of them as a line in a drawing of 120 by 24: the newest at the right, the greatest at the top."""
+        """Points of a line in an SVG of 120 by 24: the newest value is at the right, the greatest at the top."""
         high, low = max(self.values), min(*self.values, 0.0)
         height = (high - low) or 1.0
         first = _KEPT_VALUES - len(self.values)
@@ -63,32 +63,32 @@ class RunState:
     trials: int = 0
     done: int = 0
     doing: str = ""
-    """Current activity, in words; empty in a trial and at the end."""
+    """Words for the current activity; empty in a trial and at the end."""
     mode: str = ""
     trial: str = ""
-    """The trial that is measured, in words."""
+    """Words for the trial that is measured."""
     number: int = 0
     since: datetime | None = None
-    """When the trial, or what goes on instead, began."""
+    """Start of the trial or other activity."""
     left_s: float = 0.0
-    """Estimate at `since`."""
+    """Estimated remaining seconds of the run at `since`."""
     ended: str = ""
-    """End of the last process of the run: finished or cut."""
+    """How the last process of the run ended: finished or cut."""
     remedy: str = ""
     last: datetime | None = None
     readings: dict[tuple[str, str, str], WatchedValue] = field(default_factory=dict)
-    """Readings by place, source and name; over trials, since many are shorter than a line."""
+    """Readings by place, source and name. They are kept over trials, because many trials have few readings."""
     heard: set[tuple[str, str, str]] = field(default_factory=set)
-    """Those of this trial, or of the one before it where none goes on."""
+    """Keys of readings in the current or last trial."""
     log: deque[tuple[str, str, str, str]] = field(default_factory=lambda: deque(maxlen=_KEPT_TRIALS))
-    """Trials that ended, newest first: place, what, status, figures in words."""
+    """Trials that ended, newest first: number of trials done, name, status, words about figures."""
     notes: deque[str] = field(default_factory=lambda: deque(maxlen=_KEPT_NOTES))
     doubts: Counter[str] = field(default_factory=Counter)
     severe: list[str] = field(default_factory=list)
 
     @property
     def rates(self) -> list[tuple[str, WatchedValue]]:
-        """The tool's rates, with the word for each, in the order in which they are reported."""
+        """Rates of the tool, each with its word, in the order of reports."""
         return [(word, r) for name, _, word in LIVE_RATES for r in self._of_now() if r.name == name][:_DRAWN]
 
     @property
@@ -104,18 +104,18 @@ class RunState:
         """Return how long the current activity has taken, and how long the run should still take."""
         if self.since is None or self.ended:
             return ""
-        took = max(0.0, (now - self.since).total_seconds())  # the run's clock may be another
+        took = max(0.0, (now - self.since).total_seconds())  # the run's machine may have another clock
         left = f"{duration_words(self.left_s - took)} left" if took < self.left_s else "longer than planned" if self.left_s else ""
         return ", ".join(filter(None, (duration_words(took), left)))
 
     def silent_words(self, now: datetime) -> str:
-        """Return words that nothing was heard for long; else empty."""
+        """Return a sentence if the last event is more than a minute old; otherwise an empty text."""
         if self.ended or self.last is None or (quiet := (now - self.last).total_seconds()) < 60:  # noqa: PLR2004 - a minute
             return ""
         return f"Nothing was heard of it for {duration_words(quiet)}."
 
     def hear(self, event: Mapping[str, Any]) -> None:
-        """Takes in an event; one that is not as expected is left out, as is one of a newer dutlab."""
+        """Apply an event. Invalid events, and unknown ones of a newer dutlab, are ignored."""
         try:
             self.last = datetime.fromisoformat(str(event["at"]))
             self._hear(event)
@@ -186,10 +186,10 @@ class RunState:
 
 
 class Following:
-    """One run that somebody looks at: read once a second, drawn once for all who look."""
+    """Run that browsers watch. It is read once a second, and drawn once for all browsers."""
 
     def __init__(self, run: Path, draw: Callable[[RunState, datetime, str], str]) -> None:
-        """`draw` makes the page's part of a state, the time, and what is wrong with the run's folder."""
+        """`draw` makes the changing part of the page from the state, the time, and a sentence about a fault."""
         self._run, self._draw = run, draw
         self._begin()
         self.drawn, self.is_over = "", False
@@ -200,7 +200,7 @@ class Following:
         self.state, self._tail = RunState(self._run), EventTail(self._run)
 
     def look(self) -> None:
-        """Takes in what is new, and draws it."""
+        """Read the new events and draw the state."""
         fault = ""
         try:
             anew, events = self._tail.new()
@@ -219,7 +219,7 @@ class Following:
         self.drawn = self._draw(self.state, datetime.now(UTC), fault)
 
     async def keep_looking(self) -> None:
-        """Follow the run until no page watches any more, or until it is over."""
+        """Read the run every second until no browser watches it, or until it is over."""
         while self.listeners:
             await asyncio.to_thread(self.look)
             async with self._changed:
@@ -229,7 +229,7 @@ class Following:
             await asyncio.sleep(LOOK_S)
 
     async def parts(self) -> AsyncIterator[str]:
-        """Each new drawing, and an empty text after a long silence; ends with the run."""
+        """Yield each new drawing, and an empty text after a long silence; end with the run."""
         drawing = ""
         while True:
             if self.drawn != drawing:
@@ -245,30 +245,30 @@ class Following:
 
 
 class FollowedRuns:
-    """All runs that somebody looks at."""
+    """All runs that browsers watch."""
 
     def __init__(self, draw: Callable[[RunState, datetime, str], str], *, most: int = 500) -> None:
         self._draw, self._most = draw, most
         self._followed: dict[Path, tuple[Following, asyncio.Task[None]]] = {}
 
     def once(self, run: Path) -> str:
-        """Return the state of a run, for a page that opens."""
+        """Return the drawn state of a run, for a page that opens."""
         now = Following(run, self._draw)
         now.look()
         return now.drawn
 
     @property
     def listeners(self) -> int:
-        """Browsers that look on."""
+        """Number of browsers that watch."""
         return sum(of.listeners for of, _ in self._followed.values())
 
     @property
     def is_full(self) -> bool:
-        """No more of them are taken."""
+        """True if no further browser is accepted."""
         return self.listeners >= self._most
 
     async def parts(self, run: Path) -> AsyncGenerator[str]:
-        """Yield parts as Following.parts, of the run in the folder `run`."""
+        """Yield Following.parts() of the run in the folder `run`."""
         followed, task = self._followed.get(run, (None, None))
         if followed is None or task is None or task.done():
             followed = Following(run, self._draw)

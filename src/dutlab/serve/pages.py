@@ -1,4 +1,4 @@
-"""Contents of each page: templates filled from the index, from run folders and from formulas. Nothing here knows of HTTP but addresses."""
+"""Contents of each page: templates filled from the index, run folders and formulas. This module uses addresses, but no HTTP."""
 
 from __future__ import annotations
 
@@ -44,18 +44,18 @@ from dutlab.units import RFC2544_FRAME_SIZES, BpsL1, UnitError, parse_amount, pa
 A_PAGE = 50
 _MOST_COMPARED, _MOST_SHOWN = 8, 60
 _KEPT_BYTES = 64 << 20
-"""Most bytes of kept reports."""
+"""Size limit of all cached reports together, in characters."""
 _FILTERS = ("words", "experiment", "testbed", "mode", "workload", "status", "doubt", "since", "until")
 _DOUBTS = ("severe", "warning", "note", "none")
 
 
 @dataclass
 class Pages:
-    """Every page, as HTML."""
+    """All pages as HTML."""
 
     runs: ServedRuns
     root: str = ""
-    """Prefix of every address."""
+    """Path prefix of every address."""
     has_login: bool = False
     has_control: bool = False
     _reports: OrderedDict[tuple[str, object], str] = field(default_factory=OrderedDict)
@@ -63,16 +63,16 @@ class Pages:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def run(self, name: str) -> Path:
-        """The folder of a run. Raises FileNotFoundError, InputError."""
+        """Return the folder of a run. Raises FileNotFoundError, InputError."""
         return self.runs.folder(name)
 
-    def page(self, template: str, **said: Any) -> str:  # noqa: ANN401 - whatever a template shows
-        """A page of ours."""
+    def page(self, template: str, **said: Any) -> str:  # noqa: ANN401 - any variable of a template
+        """Fill the template `serve_TEMPLATE.html.j2`."""
         shown = environment().get_template(f"serve_{template}.html.j2")
         return shown.render(root=self.root, has_login=self.has_login, has_control=self.has_control, doubts_at="", **said)
 
     def run_list(self, asked: Mapping[str, str], **said: Any) -> str:  # noqa: ANN401 - as above
-        """Runs, newest first, narrowed by the fields of `asked`."""
+        """Return the list of runs, newest first, filtered by the fields of `asked`."""
         filters = {name: asked.get(name, "").strip()[:200] for name in _FILTERS}
         wanted = Wanted(**filters)
         number = max(1, int(page)) if (page := asked.get("page", "1")).isascii() and page.isdigit() and len(page) < 7 else 1  # noqa: PLR2004
@@ -89,7 +89,7 @@ class Pages:
         )  # fmt: skip
 
     def report(self, name: str) -> str:
-        """The report of a run, made again whenever the run has changed. Raises DutlabError, FileNotFoundError."""
+        """Return the report of a run, cached until the run changes. Raises DutlabError, FileNotFoundError."""
         path = self.run(name)
         key = (name, _signature(path))
         with self._lock:
@@ -109,18 +109,18 @@ class Pages:
         return page
 
     def live(self, name: str, form: str, now: str) -> str:
-        """The page on which a run is watched; `now` is what live_part() made of it."""
+        """Return the page to watch a run; `now` is its changing part, from live_part()."""
         path = self.run(name)
         running, finished = is_running(path), (path / MANIFEST).exists()
         return self.page("live", name=name, running=running, finished=finished, paused=(path / PAUSE).exists(), form=form, now=now)
 
     def live_part(self, state: RunState, now: datetime, fault: str) -> str:
-        """Return the changing part of that page."""
+        """Return the changing part of the page to watch a run."""
         shown = environment().get_template("serve_now.html.j2")
         return shown.render(s=state, now=now, fault=fault, root=self.root, name=state.run.name)
 
     def compare(self, names: Sequence[str]) -> str:
-        """Runs with the first of them, or the modes of a single one. Raises InputError, StoreError, FileNotFoundError."""
+        """Compare runs with the first one, or the modes of a single run. Raises InputError, StoreError, FileNotFoundError."""
         if not 0 < len(names) <= _MOST_COMPARED:
             raise InputError(
                 f"{plural(len(names), 'run')} to compare", remedy=f"tick from 1 to {_MOST_COMPARED}: the first is the baseline"
@@ -150,7 +150,7 @@ class Pages:
         return self.page("compare", names=names, pairs=pairs, plot=drawn)
 
     def history(self, experiment: str, figure: str) -> str:
-        """The figures of an experiment over all of its runs, and where they changed. Raises InputError."""
+        """Return the figures of an experiment over all its runs, and their changes. Raises InputError."""
         with self.runs.index() as index:
             known = choices(index)["experiment"]
             rows = list(figures_of(index, experiment)) if experiment else []
@@ -162,7 +162,7 @@ class Pages:
         return self.page("history", experiment=experiment, known=known, lines=table, found=series, drawn=drawn, figure=figure)
 
     def testbeds(self) -> str:
-        """Each testbed that runs name: its newest run, who uses it, and what the newest run's doctor found."""
+        """Return the testbeds of all runs: newest run, running runs, and the findings of the newest run."""
         with self.runs.index() as index:
             names = choices(index)["testbed"]
             rows = [
@@ -173,14 +173,14 @@ class Pages:
         return self.page("testbeds", rows=[(*row, self._findings(row[2].name)) for row in rows], of_fleet=self.runs.of_fleet)
 
     def _findings(self, run: str) -> Sequence[Finding] | None:
-        """None where they cannot be read."""
+        """Return the findings of a run; None if they cannot be read."""
         try:
             return findings_of(RunFolder.open(self.run(run)), [])
         except (DutlabError, OSError):
             return None
 
     def limits(self, asked: Mapping[str, str]) -> str:
-        """Ceilings of a link, and of an array of drives, by the numbers in `asked`; faults in them are shown on the page."""
+        """Return the ceilings of a link and of an array of drives, for the numbers in `asked`. Faults in these are shown on the page."""
         numbers = {name: (asked.get(name) or usual).strip()[:100] for name, usual in _LIMITS.items()}
         tables, faults = [], []
         for title, make in (("Ethernet", _ethernet), ("TCP and UDP", _goodput), ("Tunnels", _tunnels), ("Array of drives", _array)):
@@ -195,7 +195,7 @@ class Pages:
         return self.page("limits", given=numbers, tables=tables, faults=faults)
 
     def metrics(self, *, openmetrics: bool) -> str:
-        """Return metrics of every running run, or of the newest where none runs, for Prometheus."""
+        """Return the metrics of all running runs for Prometheus; if none is running, those of the newest run."""
         with self.runs.index() as index:
             lines = list_runs(index, Wanted(status="running"), limit=A_PAGE) or list_runs(index, Wanted(), limit=1)
             away = self.runs.away(index, [line.name for line in lines])
@@ -234,13 +234,13 @@ def _array(given: Mapping[str, str]) -> Sequence[Ceiling]:
 
 
 def together(of: Iterable[RunMetrics], *, openmetrics: bool) -> str:
-    """The families of several runs, each once: a name's lines have to follow one another."""
+    """Return the metrics of several runs, merged by family, because all lines of a family must be together."""
     families: dict[str, tuple[list[str], list[str]]] = {}
     for run in of:
         try:
             text = run.text()
         except DutlabError:
-            continue  # it began to be removed
+            continue  # the run is being deleted
         name = ""
         for line in text.splitlines():
             if line.startswith("# HELP "):
@@ -259,7 +259,7 @@ def _words(head: Sequence[str], rows: Sequence[Sequence[str]], *, right: Iterabl
 
 
 def _signature(path: Path) -> object:
-    """Return a value that changes when a run, or an addition to it, does."""
+    """Return a value that changes with the run and its additions."""
     times = []
     for place in (path / MANIFEST, path / "trials", path / "additions", path / "journal.jsonl"):
         try:

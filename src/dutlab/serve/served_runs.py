@@ -1,4 +1,4 @@
-"""Whose runs the pages show: those of a folder, or all of a fleet, of which some lie out of reach."""
+"""Runs that the pages show: the runs of a folder, or all runs of a fleet, some of which are out of reach."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from dutlab.store.index import RunIndex, opened
 from dutlab.store.object_store import is_address
 
 _INDEX_S = 1.0
-"""A folder of runs is looked through at most so often."""
+"""Shortest time between two updates of a folder's index, in seconds."""
 _ANSWERS_S = 30
-"""Time limit of a page's question to a fleet's database."""
+"""Time limit of a page's query to a fleet's database, in seconds."""
 _AWAY_S = 3.0
-"""A database that was away is not asked again before: who asks would wait for it as long each time."""
+"""Seconds for which an unreachable database is not tried again, so that requests do not all wait for it."""
 _MOST_PLACES = 10_000
 
 
 @dataclass(frozen=True)
 class AwayRun:
-    """A run of a fleet whose files cannot be seen from here."""
+    """Run of a fleet whose files are out of reach."""
 
     place: str
     command: str
-    """Command that fetches it; empty where only another machine has it."""
+    """Command that fetches the run; empty if only another machine has it."""
 
 
 class ServedRuns(Protocol):
@@ -41,21 +41,21 @@ class ServedRuns(Protocol):
     of_fleet: bool
 
     def index(self) -> AbstractContextManager[RunIndex]:
-        """Return the index of all of them. Raises InputError, FleetDatabaseAway."""
+        """Open the index of all runs. Raises InputError, FleetDatabaseAway."""
         ...
 
     def folder(self, name: str) -> Path:
-        """The folder of a run. Raises FileNotFoundError for a name that no run has, InputError for a run out of reach."""
+        """Return the folder of a run. Raises FileNotFoundError if no run has the name, InputError for a run out of reach."""
         ...
 
     def away(self, index: RunIndex, names: Sequence[str]) -> Mapping[str, AwayRun]:
-        """Those of the runs whose files are out of reach."""
+        """Return name → run, for those of `names` whose files are out of reach."""
         ...
 
 
 @dataclass
 class FolderRuns:
-    """The runs of a folder."""
+    """Runs of a folder."""
 
     runs: Path
     of_fleet = False
@@ -76,7 +76,7 @@ class FolderRuns:
         return {}
 
     def _is_time(self) -> bool:
-        """Return whether the folder is to be searched again: once for all requests of a second."""
+        """Return whether the index must be updated: once for all requests of a second."""
         with self._lock:
             if (now := time.monotonic()) - self._looked_s < _INDEX_S:
                 return False
@@ -86,7 +86,7 @@ class FolderRuns:
 
 @dataclass
 class FleetRuns:
-    """All finished runs of a fleet. One that was fetched into `runs` is shown from there, another from where it lies."""
+    """All finished runs of a fleet. Runs fetched into `runs` are read there, others at their own place."""
 
     runs: Path
     database: FleetDatabase
@@ -96,7 +96,7 @@ class FleetRuns:
 
     @contextmanager
     def index(self) -> Iterator[FleetIndex]:
-        """Return the database's index. Its own messages are for its owner, not for readers of the pages."""
+        """Open the database's index. Messages of the database are not passed on, because readers of the pages must not see them."""
         if time.monotonic() < self._away_until_s:
             raise _away()
         try:
@@ -128,7 +128,7 @@ class FleetRuns:
         return {name: self._away_run(name, place) for name, place in places.items() if self._reached(name, place) is None}
 
     def _reached(self, name: str, place: str) -> Path | None:
-        """A database says where: what is there is shown only if it is a run of this name."""
+        """Return the folder of a run, or None. The path comes from a database, so the folder must be a run of this name."""
         here = _plain_folder(self.runs / name)
         there = Path(place)
         if here is None and not is_address(place) and there.is_absolute() and there.name == name:
@@ -148,7 +148,7 @@ def _away() -> FleetDatabaseAway:
 
 
 def _is_name(name: str) -> bool:
-    """Return whether a text can be the name of a run's folder, and no path."""
+    """Return whether a text can be the name of a run's folder, and is not a path."""
     return name not in {"", ".", ".."} and not name.startswith(".") and "/" not in name and "\0" not in name
 
 

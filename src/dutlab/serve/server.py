@@ -1,4 +1,4 @@
-"""Listens, and answers until Ctrl-C."""
+"""Server of the pages: it listens and answers until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ _ENDS_S = 3
 
 @dataclass(frozen=True)
 class ServeRequest:
-    """Options: what to serve, where, and to whom."""
+    """Options of the server: runs, address, access."""
 
     runs: Path
     fleet: FleetDatabase | None
-    """Whose runs are shown instead."""
+    """Database of the fleet whose runs are shown, instead of those in `runs`."""
     bind: str
     port: int
     socket: Path | None
-    """Listen on this Unix socket instead: only this user, and root, can connect to it."""
+    """Unix socket to listen on instead; only this user and root can connect to it."""
     token: str
-    """Empty: no login is needed."""
+    """Token for the login; empty if no login is needed."""
     names: tuple[str, ...]
     prefix: str
     tls_cert: Path | None
@@ -50,7 +50,7 @@ class ServeRequest:
 
 @contextmanager
 def listening(asked: ServeRequest) -> Iterator[tuple[socket.socket, str]]:
-    """A socket that listens, and the address of the pages. Raises InputError where one cannot be listened on, or a certificate not used."""
+    """Yield a listening socket and the address of the pages. Raises InputError if the address or the certificate cannot be used."""
     if asked.tls_cert is not None:
         try:
             ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(asked.tls_cert, asked.tls_key)
@@ -78,13 +78,13 @@ def listening(asked: ServeRequest) -> Iterator[tuple[socket.socket, str]]:
 
 @contextmanager
 def _unix_socket(path: Path) -> Iterator[socket.socket]:
-    """A socket of mode 0600, removed at the end. What another dutlab left that was killed is replaced. Raises InputError."""
+    """Yield a socket of mode 0600, removed at the end. The socket of a killed dutlab is replaced. Raises InputError."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
         before = os.umask(0o177)
         try:
             if _is_left_over(path):
                 path.unlink()
-            listener.bind(str(path))  # makes the file, and follows no link in its place
+            listener.bind(str(path))  # makes the file, and follows no link
             listener.listen(512)
             mine = path.lstat()
         except OSError as error:
@@ -110,7 +110,7 @@ def _is_left_over(path: Path) -> bool:
 
 
 def server_of(asked: ServeRequest) -> BoundedServer:
-    """The server of the pages. It runs once it has an address to listen on."""
+    """Return the server of the pages, ready to run."""
     guard = Guard(asked.token, prefix=asked.prefix, secure=asked.tls_cert is not None)
     guard.hosts = (*guard.hosts, *(name.lower() for name in asked.names))
     control = Control(asked.runs, asked.experiments) if asked.with_control else None
@@ -126,6 +126,6 @@ def server_of(asked: ServeRequest) -> BoundedServer:
 
 
 def run(asked: ServeRequest, listens: socket.socket) -> None:
-    """Answers until Ctrl-C. Who holds a stream open then is cut off."""
-    with suppress(KeyboardInterrupt):  # uvicorn raises the signal again once it has ended
+    """Answer requests until Ctrl-C, which also closes open streams."""
+    with suppress(KeyboardInterrupt):  # uvicorn raises the signal again at its end
         server_of(asked).run(sockets=[listens])

@@ -1,7 +1,7 @@
-"""Additions of people to a run after it was measured: notes, photographs, thermal images, the terms of a loan.
+"""Additions that people make to a measured run: notes, photographs, thermal images, the terms of a loan.
 
-A folder next to the measured files: one `NNNN.json` for each addition, and its file. MANIFEST.sha256 leaves it out, because a claim names
-the hash of the manifest; each addition has the hash of its file instead.
+They are in a folder next to the measured files: one `NNNN.json` for each addition, and its file. MANIFEST.sha256 leaves the folder out,
+because a claim names the hash of the manifest. Each addition has the hash of its file instead.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LONGEST_NOTE = 20_000
 
 
 class Addition(BaseModel):
-    """One of them."""
+    """One addition to a run."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -34,15 +34,15 @@ class Addition(BaseModel):
     by: Annotated[str, Field(max_length=200)] = ""
     """Author; empty where no person was named."""
     text: Annotated[str, Field(max_length=LONGEST_NOTE)]
-    """The note, or the caption of the file."""
+    """Text of the note, or caption of the file."""
     file: Annotated[str, Field(pattern=r"^[^/\x00]{1,255}$")] | None = None
-    """Its name in the folder."""
+    """Name of the file in the folder of additions."""
     sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
     size_bytes: Annotated[int, Field(ge=0)] | None = None
 
 
 def add(run: Path, text: str, *, now: datetime, by: str = "", file: Path | None = None) -> Path:
-    """Writes an addition of the run, and copies its file; returns what was written. Raises InputError, StoreError."""
+    """Write an addition to the run, copy its file, and return the path of the JSON file. Raises InputError, StoreError."""
     if not text.strip() or len(text) > LONGEST_NOTE:
         raise InputError(f"a note or caption has from 1 to {LONGEST_NOTE} characters", remedy="say what it shows")
     folder = folder_in(run, ADDITIONS)
@@ -64,7 +64,7 @@ def add(run: Path, text: str, *, now: datetime, by: str = "", file: Path | None 
 
 
 def additions_of(run: Path, faults: list[str]) -> Iterator[Addition]:
-    """Those of a run, in order. What cannot be read, or is not the file that was added, is a fault."""
+    """Yield the additions to a run in order. An unreadable or changed file is added to `faults`."""
     for path in sorted((run / ADDITIONS).glob("[0-9][0-9][0-9][0-9].json")):
         try:
             addition = Addition.model_validate_json(outside.read(path, PART))

@@ -1,9 +1,9 @@
-"""SQL over all runs: DuckDB in memory, over what the index knows and over the samples where they lie.
+"""SQL over all runs: DuckDB in memory reads the index and the files of samples.
 
 Tables: `runs`, `trials`, `figures` (run, trial, link, figure, value), `doubts` (run, trial, kind, grade and its words) and `samples`
 (run, trial, t_s, host, sensor, name, unit, value). `SHOW TABLES` and `DESCRIBE TABLE` list them and their columns.
-A question reads these and changes nothing: question.py admits one SELECT, and DuckDB may open no file but the samples, where they lie or
-in packs of them (packs.py). It writes no temporary files either, which a killed process would leave behind.
+A question only reads: question.py admits one SELECT, and DuckDB may open only files of samples and packs of them (packs.py).
+DuckDB writes no temporary files, because a killed process would leave them behind.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ _NO_SAMPLES = "SELECT '' AS run, 0 AS trial, 0.0 AS t_s, '' AS host, '' AS senso
 _ZONED = "WITH TIME ZONE"
 QUESTION_THREAD = "question"
 _AGAIN_S = 0.1
-"""Longest time that an interrupt may take before another is sent."""
+"""Seconds to wait before another interrupt is sent."""
 
 
 @dataclass(frozen=True)
 class QueryAnswer:
-    """Columns and rows of a question, and what it could not be asked of, in sentences. Times with a zone are texts (ISO 8601)."""
+    """Answer to a question: columns, rows, and sentences about runs and trials left out. Times with a zone are texts (ISO 8601)."""
 
     columns: tuple[str, ...]
     rows: list[tuple[Any, ...]]
@@ -55,18 +55,18 @@ class QueryAnswer:
 
 
 class RunSource(Protocol):
-    """Whose runs are asked: those of a folder, or of a fleet."""
+    """Source of runs for a question: a folder or a fleet."""
 
     def columns(self, table: str) -> list[tuple[str, str]]:
-        """(name, type in DuckDB) of each column that a question may name."""
+        """Return (name, type in DuckDB) of each column that a question may name."""
         ...
 
     def batches(self, select: str, size: int) -> Iterator[list[tuple[Any, ...]]]:
-        """The rows of a SELECT, `size` at a time."""
+        """Yield the rows of a SELECT, `size` at a time."""
         ...
 
     def samples(self) -> tuple[list[Path], list[Path], tuple[str, ...]]:
-        """Packs, the files of samples that are in none, and what cannot be asked, in sentences."""
+        """Return the packs, the files of samples without a pack, and sentences about samples that are out of reach."""
         ...
 
     def discard_damaged(self, packs: Sequence[Path]) -> bool:
@@ -75,14 +75,14 @@ class RunSource(Protocol):
 
 
 def ask(index: sqlite3.Connection, runs: Path, question: str, note: Callable[[str], None] = lambda _: None) -> QueryAnswer:
-    """Answer one SELECT about the runs of a folder; as ask_source(). `note` is called with a sentence about what takes long."""
+    """Answer one SELECT about the runs of a folder, as ask_source() does. `note` is called with a sentence before slow steps."""
     return ask_source(_FolderRuns(index, runs, note), question)
 
 
 def ask_source(index: RunSource, question: str) -> QueryAnswer:
-    """The answer to one SELECT. A trial whose samples are damaged is left out of `samples` and named in the notes.
+    """Answer one SELECT. A trial whose samples are damaged is left out of `samples` and named in the notes.
 
-    Raises InputError for what is not a question or is refused by DuckDB, KeyboardInterrupt.
+    Raises InputError if the text is not a question or DuckDB refuses it, StoreError, KeyboardInterrupt.
     """
     if (listed := _listing(index, question)) is not None:
         return listed
@@ -113,7 +113,7 @@ def _asked(index: RunSource, question: str) -> QueryAnswer:
 
 
 def _listing(index: RunSource, question: str) -> QueryAnswer | None:
-    """Answer SHOW TABLES and DESCRIBE; None for a question."""
+    """Answer SHOW TABLES and DESCRIBE; return None for a SELECT."""
     if _SHOW.fullmatch(question):
         return QueryAnswer(("table", "columns"), [(name, ", ".join(column for column, _ in _columns(index, name))) for name in TABLES])
     if match := _DESCRIBE.fullmatch(question):
@@ -122,7 +122,7 @@ def _listing(index: RunSource, question: str) -> QueryAnswer | None:
 
 
 def _columns(index: RunSource, table: str) -> list[tuple[str, str]]:
-    """(name, type) of each; a name that a table of the index has."""
+    """Return (name, type) of each column of a table in TABLES."""
     return index.columns(table) if table in _FROM_INDEX else list(_SAMPLES)
 
 
@@ -150,7 +150,7 @@ class _FolderRuns:
 
 
 def _answer(index: RunSource, packs: Sequence[Path], samples: Sequence[Path], question: str) -> QueryAnswer:
-    """Raises InputError for what DuckDB refuses, and duckdb.Error for what may be a damaged file."""
+    """Answer the question. Raises InputError if DuckDB refuses it, and duckdb.Error if a file may be damaged."""
     import duckdb  # noqa: PLC0415 - as above
 
     with duckdb.connect(
@@ -160,7 +160,7 @@ def _answer(index: RunSource, packs: Sequence[Path], samples: Sequence[Path], qu
             if table in question.lower():
                 _copy(index, connection, table)
         _view_samples(connection, packs, samples)
-        names = [name for path in (*packs, *samples) for name in {str(path), literal_glob(path)}]  # the second is how globs name it
+        names = [name for path in (*packs, *samples) for name in {str(path), literal_glob(path)}]  # globs use the second form
         connection.execute(f"SET allowed_paths = {_list(names)}")
         connection.execute("SET enable_external_access = false")
         connection.execute("SET lock_configuration = true")
@@ -172,22 +172,22 @@ def _answer(index: RunSource, packs: Sequence[Path], samples: Sequence[Path], qu
             ) from error
         except duckdb.Error as error:
             if isinstance(error, duckdb.IOException | duckdb.InvalidInputException) or type(error) is duckdb.Error:
-                raise  # the last is what DuckDB's reader throws of bytes that it has no word for
+                raise  # DuckDB's reader raises the base class for bytes that it cannot name
             raise InputError(_first_line(error), remedy=QUESTION_REMEDY) from error
 
 
 def _fetched(connection: duckdb.DuckDBPyConnection, question: str) -> QueryAnswer:
     relation = connection.sql(question)
     columns = tuple(relation.columns)
-    if any(_ZONED in str(kind) for kind in relation.types):  # as objects of Python they would need pytz
+    if any(_ZONED in str(kind) for kind in relation.types):  # as Python objects they would need pytz
         relation = relation.project(", ".join(f"#{n}::VARCHAR" if _ZONED in str(t) else f"#{n}" for n, t in enumerate(relation.types, 1)))
     return QueryAnswer(columns, relation.fetchall())
 
 
 def _ended_by_ctrl_c(connection: duckdb.DuckDBPyConnection, work: Callable[[], QueryAnswer]) -> QueryAnswer:
-    """Run `work` on the connection in a thread: DuckDB may answer a whole question before it looks for a signal.
+    """Run `work` on the connection in a thread, because DuckDB checks for signals only rarely.
 
-    Raises KeyboardInterrupt once DuckDB has ended its work.
+    Raises KeyboardInterrupt after DuckDB has stopped.
     """
     answer, given_up = Future[QueryAnswer](), Event()
 
@@ -196,7 +196,7 @@ def _ended_by_ctrl_c(connection: duckdb.DuckDBPyConnection, work: Callable[[], Q
             return
         try:
             answer.set_result(work())
-        except BaseException as error:  # noqa: BLE001 - it is raised where the answer is awaited
+        except BaseException as error:  # noqa: BLE001 - answer.result() raises it
             answer.set_exception(error)
 
     thread = Thread(target=carry_out, name=QUESTION_THREAD, daemon=True)
@@ -204,29 +204,29 @@ def _ended_by_ctrl_c(connection: duckdb.DuckDBPyConnection, work: Callable[[], Q
         thread.start()
         return answer.result()
     except KeyboardInterrupt:
-        given_up.set()  # for a thread that has not begun
+        given_up.set()  # stops a thread that has not begun
         while thread.is_alive() and not answer.done():
             with suppress(KeyboardInterrupt):
-                connection.interrupt()  # one that comes before the question begins is lost
+                connection.interrupt()  # DuckDB ignores an interrupt before the question begins
                 wait([answer], _AGAIN_S)
         raise
 
 
 def _sample_files(index: sqlite3.Connection, runs: Path) -> list[Path]:
-    """Files of samples that no pack has."""
+    """Return the files of samples without a pack."""
     base = runs.resolve()
     select = "SELECT run, trial FROM trials WHERE samples = 1 EXCEPT SELECT run, trial FROM packed ORDER BY run, trial"
     paths = (sample_file(base, (run, trial)) for run, trial in index.execute(select))
-    return [path for path in paths if path.is_file()]  # a pipe in its place would never end
+    return [path for path in paths if path.is_file()]  # reading a pipe would never end
 
 
 def _place(path: Path) -> str:
-    """`RUN trial 7`."""
+    """Return `RUN trial 7` for a file of samples."""
     return f"{path.parts[-4]} trial {int(path.parts[-2])}"
 
 
 def _copy(index: RunSource, connection: duckdb.DuckDBPyConnection, table: str) -> None:
-    """A table of the index, a batch at a time as arrays, so that millions of figures need little memory."""
+    """Copy a table of the index into DuckDB, a batch of arrays at a time, so that millions of figures need little memory."""
     import numpy as np  # noqa: PLC0415 - as above
 
     columns = _columns(index, table)

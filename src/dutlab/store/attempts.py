@@ -1,7 +1,7 @@
-"""Attempts at a trial: `trials/0007` is the one that counts; earlier ones are kept next to it, whole, as `trials/0007.disturbed-1`.
+"""Attempts at a trial: `trials/0007` counts; earlier attempts are kept whole next to it, as `trials/0007.disturbed-1`.
 
-An attempt is written like any trial and judged then; what does not count is renamed, never rewritten. A crash in between leaves a trial
-without a folder, which is done again.
+An attempt is written like any trial and then judged. One that does not count is renamed, never rewritten. After a crash in between,
+the trial has no folder and is done again.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ _ATTEMPT = re.compile(r"(?P<trial>\d{4,})\.(?P<reason>[a-z-]+)-(?P<number>\d+)")
 
 
 class AttemptReason(enum.Enum):
-    """Why an attempt does not count."""
+    """Reason for which an attempt does not count."""
 
     DISTURBED = "disturbed"
-    """Other work took too much of the machine (physics.disturbed)."""
+    """Other work took too much CPU time (physics.disturbed)."""
     TOOL_ENDED = "tool-ended"
     """The tool or the engine was killed."""
     MODE_LOST = "mode-lost"
-    """The mode no longer held when the trial ended."""
+    """The mode was no longer in force at the end of the trial."""
     UNPROVEN = "unproven"
-    """The run was cut, or a host was lost, before the mode was verified once more after the trial."""
+    """The run was cut, or a host was lost, before the mode was verified again after the trial."""
     HOST_LOST = "host-lost"
-    """A host ended or hung meanwhile, and was started again."""
+    """A host ended or hung during the trial, and was started again."""
 
 
 @dataclass(frozen=True)
@@ -40,13 +40,13 @@ class Attempt:
 
     trial: int
     number: int
-    """From 1, over all reasons."""
+    """Number of the attempt, from 1, counted over all reasons."""
     reason: AttemptReason
     folder: Path
 
 
 def attempts_in(run: Path) -> Iterator[Attempt]:
-    """Every attempt of a run that was set aside, in the order of trials and attempts."""
+    """Yield the attempts of a run that were set aside, in the order of trials and attempts."""
     attempts = []
     for folder in (run / "trials").iterdir():
         m = _ATTEMPT.fullmatch(folder.name)
@@ -56,7 +56,7 @@ def attempts_in(run: Path) -> Iterator[Attempt]:
 
 
 def set_aside(run: Path, trial: int, reason: AttemptReason) -> Attempt:
-    """Renames a trial that has its record, so that it can be done again. Raises StoreError."""
+    """Rename the folder of a finished trial, so that the trial can be done again. Raises StoreError."""
     folder = trial_folder(run, trial)
     if not (folder / "record.json").exists():
         raise StoreError(f"{folder}: has no record, so there is no attempt to set aside", remedy="discard_incomplete() is for cut trials")

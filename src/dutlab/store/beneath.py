@@ -1,8 +1,8 @@
-"""Files below a folder whose names come from outside: from an object store, a site of others, a run folder from elsewhere.
+"""Safe access to files in a folder by names from outside: from an object store, another site, or a run folder of another machine.
 
-`parts_of` alone decides which names may be below a folder, and `Beneath` alone opens them. The folder is held by a descriptor, and the
-kernel resolves each name below it without following a symbolic link: openat2(2) with RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS.
-Where the kernel has none (before Linux 5.6), or a container's filter refuses it, each part of the name is opened with O_NOFOLLOW.
+`parts_of` decides which names may be below a folder, and only `Beneath` opens them. It keeps a descriptor of the folder, and the kernel
+resolves each name below it without following a symbolic link: openat2(2) with RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS.
+If the kernel has no openat2 (before Linux 5.6), or a container's filter refuses it, each part of the name is opened with O_NOFOLLOW.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dutlab.bounds import RAW, FileBound
 from dutlab.errors import StoreError
 
 _OPENAT2 = 437
-"""Its number on every architecture of Linux but alpha (include/uapi/asm-generic/unistd.h)."""
+"""Number of the system call on every architecture of Linux except alpha (include/uapi/asm-generic/unistd.h)."""
 _RESOLVE = 0x04 | 0x08  # RESOLVE_NO_SYMLINKS, RESOLVE_BENEATH: include/uapi/linux/openat2.h
 _FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
 _SAFE = os.O_NOFOLLOW | os.O_CLOEXEC
@@ -31,7 +31,7 @@ _AT_ONCE_BYTES = 1 << 20
 
 
 class NameFault(enum.StrEnum):
-    """Why a name cannot be a file below a folder."""
+    """Reason for which a name cannot be a file below a folder."""
 
     ABSOLUTE = "absolute"
     DOTS = "dots"
@@ -45,7 +45,7 @@ class NameFault(enum.StrEnum):
 
 
 class OutsideFolder(StoreError):
-    """A name from outside must not be opened below a folder."""
+    """Error for a name from outside that must not be opened below a folder."""
 
     def __init__(self, name: str, kind: NameFault, folder: Path | None = None) -> None:
         where = "" if folder is None else f"{folder}: "
@@ -54,7 +54,7 @@ class OutsideFolder(StoreError):
 
 
 def parts_of(name: str) -> tuple[str, ...]:
-    """The parts of a relative name that can be below a folder. Raises OutsideFolder for every other name."""
+    """Return the parts of a relative name that may be below a folder. Raises OutsideFolder for every other name."""
     if name.startswith("/"):
         raise OutsideFolder(name, NameFault.ABSOLUTE)
     parts = tuple(name.split("/"))
@@ -68,7 +68,7 @@ def parts_of(name: str) -> tuple[str, ...]:
 
 
 class Beneath:
-    """An open folder, and the files below it."""
+    """Open folder, and access to the files below it."""
 
     def __init__(self, descriptor: int, path: Path) -> None:
         self._descriptor, self._path = descriptor, path
@@ -77,7 +77,7 @@ class Beneath:
     @classmethod
     @contextmanager
     def opened(cls, folder: Path) -> Iterator[Self]:
-        """Hold `folder`, which the user named, so it may be a link. Raises OSError."""
+        """Open `folder`. The user named it, so it may be a link. Raises OSError."""
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             yield cls(descriptor, folder)
@@ -85,7 +85,7 @@ class Beneath:
             os.close(descriptor)
 
     def open(self, name: str, flags: int = os.O_RDONLY, mode: int = 0o666) -> int:
-        """A descriptor of `name`. No link is followed. Raises OutsideFolder, OSError."""
+        """Return a descriptor of `name`. No link is followed. Raises OutsideFolder, OSError."""
         parts = parts_of(name)
         try:
             if _has_openat2():
@@ -97,12 +97,12 @@ class Beneath:
             raise
 
     def read(self, name: str, bound: FileBound) -> bytes:
-        """The whole of a plain file. Raises OutsideFolder, UnfitFile, OSError."""
+        """Return the content of a plain file. Raises OutsideFolder, UnfitFile, OSError."""
         with self.open_plain(name, bound) as file:
             return outside.read_within(file.fileno(), self._path / name, bound)
 
     def open_plain(self, name: str, bound: FileBound) -> BinaryIO:
-        """A plain file for reading. A pipe or a device is refused, not waited for. Raises OutsideFolder, UnfitFile, OSError."""
+        """Open a plain file for reading. A pipe or a device is refused at once. Raises OutsideFolder, UnfitFile, OSError."""
         handle = self.open(name, os.O_RDONLY | os.O_NONBLOCK)
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             os.close(handle)
@@ -113,7 +113,7 @@ class Beneath:
         return os.fdopen(handle, "rb")
 
     def make_folder(self, name: str) -> None:
-        """Make the folder `name` and those on the way. Raises OutsideFolder, OSError."""
+        """Make the folder `name` and its parents. Raises OutsideFolder, OSError."""
         parts = parts_of(name)
         for n, part in enumerate(parts, 1):
             if (here := "/".join(parts[:n])) in self._made:
@@ -124,12 +124,12 @@ class Beneath:
                     os.mkdir(part, dir_fd=above)
             finally:
                 os.close(above)
-            os.close(self.open(here, _FOLDER))  # it may have been there, as a link or a file
+            os.close(self.open(here, _FOLDER))  # an existing name may be a link or a file
             self._made.add(here)
 
     @contextmanager
     def below(self, name: str) -> Iterator[int]:
-        """A descriptor of the folder `name`, which is made where it is not there. Raises OutsideFolder, OSError."""
+        """Yield a descriptor of the folder `name`, which is made if it does not exist. Raises OutsideFolder, OSError."""
         self.make_folder(name)
         handle = self.open(name, _FOLDER)
         try:
@@ -138,9 +138,9 @@ class Beneath:
             os.close(handle)
 
     def write_new(self, name: str, source: BinaryIO) -> None:
-        """Write a new file, and make the folders on the way.
+        """Write a new file, and make its parent folders.
 
-        Raises OutsideFolder, UnfitFile for a source that is too large, OSError, FileExistsError for one that is there.
+        Raises OutsideFolder, UnfitFile if the source is too large, FileExistsError, OSError.
         """
         if above := "/".join(parts_of(name)[:-1]):
             self.make_folder(above)
@@ -151,7 +151,7 @@ class Beneath:
                 file.write(part)
 
     def _walked(self, parts: tuple[str, ...], flags: int, mode: int) -> int:
-        """Open as openat2(2), a part at a time."""
+        """Open the name one part at a time, without openat2(2)."""
         above = os.dup(self._descriptor)
         try:
             for part in parts[:-1]:
@@ -163,7 +163,7 @@ class Beneath:
             os.close(above)
 
     def _has_link(self, parts: tuple[str, ...]) -> bool:
-        """Return whether a part is a link: O_DIRECTORY | O_NOFOLLOW gives ENOTDIR for one, as for a file."""
+        """Return whether a part is a link. O_DIRECTORY | O_NOFOLLOW gives ENOTDIR for links and for files."""
         for n in range(1, len(parts) + 1):
             with suppress(OSError):
                 if stat.S_ISLNK(os.stat("/".join(parts[:n]), dir_fd=self._descriptor, follow_symlinks=False).st_mode):
@@ -183,7 +183,7 @@ def _libc() -> ctypes.CDLL:
 
 
 def _openat2(folder: int, name: str, flags: int, mode: int) -> int:
-    """Raises OSError."""
+    """Return a descriptor of `name` below the descriptor `folder`, by openat2(2). Raises OSError."""
     how = _OpenHow(flags, mode if flags & os.O_CREAT else 0, _RESOLVE)
     handle = _libc().syscall(
         ctypes.c_long(_OPENAT2), ctypes.c_int(folder), os.fsencode(name), ctypes.byref(how), ctypes.c_size_t(ctypes.sizeof(how))

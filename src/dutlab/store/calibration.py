@@ -1,8 +1,8 @@
-"""Calibrations of rigs: kept under XDG_CACHE_HOME/dutlab/calibrations, one file for each set of facts that identifies a rig.
+"""Calibrations of rigs, in XDG_CACHE_HOME/dutlab/calibrations: one file for each set of facts that identifies a rig.
 
-A rig of which a fact has changed (kernel, CPU, driver, engine, …) has another file name, so that an old calibration is never taken for it.
-One that is older than LASTS is not taken either, nor is a point that another version of its generator made, or that other work disturbed
-(unless disturbed trials count).
+If a fact of a rig changes (kernel, CPU, driver, engine, …), its file name changes, so an old calibration is never used for it.
+A calibration older than LASTS is not used. Points made by another version of the generator are not used. Disturbed points are used
+only where disturbed trials count.
 """
 
 from __future__ import annotations
@@ -27,38 +27,38 @@ from dutlab.store.write import as_json
 from dutlab.user_cache import user_cache
 
 LASTS = timedelta(days=7)
-"""Time in which things outside the facts may change, such as a neighbour on the same hypervisor or a worn cable."""
+"""Age limit of a calibration. Things outside the facts may change, such as a neighbour on the same hypervisor or a worn cable."""
 _SAME_RIG = ("lab", "testbed", "rig", "links")
 
 
 class Calibration(BaseModel):
-    """Results of the rig, and the facts under which it was measured."""
+    """Results of a rig, and the facts under which it was measured."""
 
     model_config = ConfigDict(defer_build=True, extra="forbid", frozen=True)
 
     schema_version: Literal[4] = 4
-    """Schema version of every file of a run folder, where a calibration becomes one."""
+    """Schema version of a run folder: a run stores its calibration there."""
     measured: datetime
     """Time of the oldest point."""
     facts: dict[str, Any]
     points: list[RigPoint]
 
     def has(self, links: tuple[str, ...], mix: str, generator: GeneratorModel = ENGINE, *, loads: int = 1) -> bool:
-        """Return whether these links were measured together with this mix from this generator, under at least so many loads."""
+        """Return whether these links were measured together with this mix and generator, under at least `loads` loads."""
         return len({p.intended_pps for p in self.points if (p.links, p.mix, p.generator) == (links, mix, generator)}) >= loads
 
     def still_of(self, versions: Mapping[str, str]) -> Self:
-        """Return it without results of generator versions other than those in `versions`; a generator that is not in it is kept."""
+        """Return a copy without points of other generator versions than those in `versions`. Generators not in `versions` are kept."""
         now = {p.generator: versions.get(p.generator.kind) for p in self.points}
         return self.model_copy(update={"points": [p for p in self.points if now[p.generator] in {None, p.version}]})
 
     def undisturbed(self) -> Self:
-        """Return it without mixes of which other work disturbed a load."""
+        """Return a copy without the mixes that have a disturbed load."""
         bad = {(p.links, p.mix, p.generator) for p in self.points if p.disturbed}
         return self.model_copy(update={"points": [p for p in self.points if (p.links, p.mix, p.generator) not in bad]})
 
     def with_points(self, points: list[RigPoint], now: datetime) -> Calibration:
-        """Return it with newer points; those they replace are dropped."""
+        """Return a copy with newer points, without the points that they replace."""
         new = {(p.links, p.mix, p.generator) for p in points}
         rest = [p for p in self.points if (p.links, p.mix, p.generator) not in new]
         return self.model_copy(update={"points": [*rest, *points], "measured": self.measured if rest else now})
@@ -82,10 +82,10 @@ def cached(
     versions: Mapping[str, str] | None = None,
     disturbed: Literal["repeat", "count"] = "repeat",
 ) -> Calibration | None:
-    """The calibration for these facts; None when there is none, none that can be read, or one that is too old: it is measured again.
+    """Return the calibration for these facts; None if it is missing, unreadable or too old, so that the rig is measured again.
 
-    `versions` is generator → its version now, without its options: what another version of it made is left out. `disturbed` is what the
-    experiment says: only where disturbed trials count does a disturbed calibration.
+    `versions` is generator → current version, without options: points of other versions are left out. `disturbed` is the setting of the
+    experiment: disturbed points are kept only if it is `count`.
     """
     try:
         calibration = Calibration.model_validate_json(outside.read(cache_file(facts, folder), PART))
@@ -98,7 +98,7 @@ def cached(
 
 
 def superseded(facts: Mapping[str, Any], folder: Path) -> tuple[datetime, list[str]] | None:
-    """When the same rig was last measured, and which facts have changed since (`source.kernel.release`); None when it never was."""
+    """Return when this rig was last measured, and the facts changed since then (`source.kernel.release`); None if it never was."""
     same = []
     for path in folder.glob("*.json"):
         try:
@@ -120,7 +120,7 @@ def _differences(old: Any, new: Any, at: str = "") -> Iterator[str]:  # noqa: AN
 
 
 def keep(calibration: Calibration, folder: Path) -> Path | None:
-    """Puts it into the cache in one step; None when there is no room for it there, which costs only the time to measure again."""
+    """Write the calibration to the cache atomically. Return its path; None if it cannot be written: the rig is then measured again."""
     path = cache_file(calibration.facts, folder)
     try:
         return replace_file(path, as_json(calibration.model_dump(mode="json")))

@@ -1,6 +1,6 @@
-"""The figures of a cell: which records count, and what they say, in the order of time.
+"""Figures of a cell: the records that count, and their values, in the order of time.
 
-`report`, `compare`, `check`, `history`, `cost` and `effects` read figures here and nowhere else, so all of them speak of the same values.
+`report`, `compare`, `check`, `history`, `cost` and `effects` read figures only here, so all of them use the same values.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ from dutlab.subject import Way, joined, subject_of, sums_first
 from dutlab.workloads import is_open, plug_of
 
 WAY_WORDS = {Way.FORWARD: "", Way.BACK: ", backward", Way.BOTH: ", both directions"}
-"""Words about a place, by the direction of the data of its figures."""
+"""Words appended to a place, by the direction of its figures' data."""
 CellKey = tuple[str, str, tuple[str, ...], tuple[tuple[str, str], ...], Identity]
 
 
 def key_of(cell: Cell) -> CellKey:
-    """All of a cell but its repeat."""
+    """Return the key of a cell: everything except its repeat."""
     return (cell.workload, cell.mode, cell.links, tuple(sorted(cell.factors.items())), cell.setting.identity)
 
 
 def counts(record: TrialRecord) -> bool:
-    """Return whether a record's figures enter medians. The one place that decides it."""
+    """Return whether a record's figures enter medians. Only this function decides it."""
     return record.status == "measured"
 
 
 def has_bounds(cell: Cell) -> bool:
-    """Return whether any figure of its workload can be a bound: then not every record needs a look."""
+    """Return whether any figure of the cell's workload can be a bound. If not, its records need no check."""
     return bool(plug_of(cell.workload).open_without)
 
 
 def is_bound(record: TrialRecord, name: str, figure: str) -> bool:
-    """Return whether a record has only a lower bound of a figure. For imported figures that is not known."""
+    """Return whether a record has only a lower bound of a figure. False for imported figures, for which this is unknown."""
     return is_open(record.cell.workload, figure, record.figures.get(name, ())) and not record.doubted(DoubtKind.IMPORTED)
 
 
@@ -48,13 +48,13 @@ class CellFigure:
 
     value: float
     repeat: int
-    """The block of the plan in which it was measured, from 1."""
+    """Block of the plan in which it was measured, from 1."""
     started: datetime
     trial: int
     at_least: bool = False
-    """It is a bound: the figure is so much or more."""
+    """True if the value is a lower bound of the figure."""
     disturbed: bool = False
-    """Other work disturbed its trial."""
+    """True if other work disturbed the trial."""
 
 
 @dataclass(frozen=True)
@@ -63,19 +63,19 @@ class CellFigures:
 
     cell: Cell
     records: tuple[TrialRecord, ...]
-    """Those that count, in the order of time."""
+    """Records that count, in the order of time."""
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """Names that have figures: all links and directions together first (`a+a.back`), then each (`a`, `a.back`)."""
+        """Names that have figures: first all links and directions together (`a+a.back`), then each one (`a`, `a.back`)."""
         return tuple(sums_first(name for r in self.records for name in r.figures))
 
     def figures(self, name: str) -> tuple[str, ...]:
-        """Every figure that a record has under `name`, in the order of the records."""
+        """Return every figure that any record has under `name`, in the order of the records."""
         return tuple(dict.fromkeys(figure for r in self.records for figure in r.figures.get(name, ())))
 
     def readings(self, name: str, figure: str) -> tuple[CellFigure, ...]:
-        """`figure` of `name` in each record that has it, in the order of time."""
+        """Return `figure` of `name` in each record that has it, in the order of time."""
         can_be_bound = has_bounds(self.cell)
         return tuple(
             CellFigure(
@@ -97,7 +97,7 @@ class CellFigures:
 
 
 def cells_of(records: Iterable[TrialRecord]) -> dict[CellKey, CellFigures]:
-    """Cells by their key, in the order in which each was first measured. Cells without a record that counts are absent."""
+    """Return cells by their key, in the order in which they were first measured. Cells without a record that counts are left out."""
     by_cell: dict[CellKey, list[TrialRecord]] = {}
     for record in sorted(records, key=lambda r: (r.started, r.trial)):
         if counts(record):
@@ -106,12 +106,12 @@ def cells_of(records: Iterable[TrialRecord]) -> dict[CellKey, CellFigures]:
 
 
 def figure_names(cells: Iterable[CellFigures]) -> tuple[str, ...]:
-    """Every figure of any cell, by name."""
+    """Return the names of all figures of the cells, sorted."""
     return tuple(sorted({figure for cell in cells for name in cell.names for figure in cell.figures(name)}))
 
 
 def name_words(name: str, links: Sequence[str], workload: str) -> str:
-    """`link a`, `link a, backward`, `link a of a+b`, `drive d1`: the words for a name of a record's figures."""
+    """Return words for a name of a record's figures: `link a`, `link a, backward`, `link a of a+b`, `drive d1`."""
     label, place, subject = joined(links), plug_of(workload).place, subject_of(name)
     if len(subject.places) > 1:
         return f"{place} {name}" if name == label or len(links) == 1 else f"{place}s {name}"

@@ -1,6 +1,6 @@
-"""Histograms of a trial's flows and the commands that were run for it, as JSON in `trials/NNNN/details.json`.
+"""Histograms of a trial's flows and the commands of the trial, as JSON in `trials/NNNN/details.json`.
 
-They are most of a trial's data, and few readers want them. So they are not in the record, which every reader of a run reads.
+They are most of a trial's data, and few readers need them. So they are not in the record, which every reader of a run reads.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ class CommandRecord(_Strict):
 
 
 class FlowHistograms(_Strict):
-    """Frequency of each time in a flow; empty where it is not known."""
+    """Frequency of each time in a flow; empty where unknown."""
 
     link: str
     latency_ns: Histogram = ()
     gaps_ns: Histogram = ()
-    """From each frame to the next, as they were sent."""
+    """Gaps between successive frames when sent, in nanoseconds."""
 
 
 class TrialDetails(_Strict):
-    """Those of one trial."""
+    """Details of one trial."""
 
     schema_version: Literal[4] = 4
     commands: list[CommandRecord] = []
@@ -45,7 +45,7 @@ class TrialDetails(_Strict):
 
     @classmethod
     def of(cls, flows: Iterable[Flow], commands: Sequence[CommandRecord]) -> Self:
-        """The details of a trial with these flows."""
+        """Return the details of a trial with these flows and commands."""
         timed = [f for f in flows if isinstance(f, TimedFlow) and (f.latency_histogram or f.gap_histogram)]
         histograms = [FlowHistograms(link=f.link, latency_ns=f.latency_histogram, gaps_ns=f.gap_histogram) for f in timed]
         return cls(commands=list(commands), histograms=histograms)

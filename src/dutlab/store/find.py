@@ -1,4 +1,4 @@
-"""Finds runs in a folder of runs."""
+"""Find runs in a folder of runs."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
     from dutlab.store.run_folder import RunFolder
 
 _MOST = 2**63 - 1
-"""Largest integer of SQLite (sqlite.org/datatype3.html); some file systems number beyond it."""
+"""Largest integer of SQLite (sqlite.org/datatype3.html); some file systems have larger inode numbers."""
 _MINUTE = len("2026-11-21T0801Z")
-"""So much of a name is the time."""
+"""Number of leading characters of a run's name that are its time."""
 
 
 def run_names(runs: Path) -> list[str]:
-    """Folders in `runs` that may be runs, by name, which sorts by time. Raises InputError when `runs` cannot be read.
+    """Return the names of folders in `runs` that may be runs, sorted by name and so by time. Raises InputError if `runs` cannot be read.
 
-    A name that is not UTF-8 is not a name that a run was given, and neither an index nor a report can hold it: it is left out.
+    Names that are not UTF-8 are left out: dutlab never gives such a name, and an index or a report cannot store it.
     """
     return sorted(run_folders(runs))
 
 
 def run_folders(runs: Path) -> dict[str, int]:
-    """Return the names of run folders, unordered, with their inode numbers (st_ino), which the directory lists without a look at runs."""
+    """Return run folder name → inode number (st_ino), unordered. The directory has both, so no run is opened."""
     try:
         with os.scandir(runs) as entries:
             return {e.name: e.inode() & _MOST for e in entries if not e.name.startswith(".") and _is_folder(e) and is_text(e.name)}
@@ -40,7 +40,7 @@ def run_folders(runs: Path) -> dict[str, int]:
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:
-    """Return whether it is a folder. A circular link is none, nor is one to a place that this user may not read."""
+    """Return whether the entry is a folder; false for a circular link, and for a link that this user may not follow."""
     try:
         return entry.is_dir()
     except OSError:
@@ -57,9 +57,9 @@ def is_text(name: str) -> bool:
 
 
 def is_running(run: Path) -> bool:
-    """Return whether a process is carrying the run out now: it holds a lock on the journal as long as it lives (dutlab.runner.journal).
+    """Return whether a process is carrying out the run now: it holds a lock on the journal until it ends (dutlab.runner.journal).
 
-    The question is a shared lock for an instant, which the writer of a journal waits out.
+    The check takes a shared lock for an instant; a writer of the journal waits for it.
     """
     try:
         descriptor = os.open(run / JOURNAL, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -77,13 +77,13 @@ def is_running(run: Path) -> bool:
 
 
 def older_like(where: Path, run: Path, most: int) -> list[Path]:
-    """`where` itself if it is a run, else the newest `most` runs in it that are older than `run` and of the same experiment, oldest first.
+    """Return `[where]` if it is a run, else the newest `most` runs in it that are older than `run`, oldest first.
 
-    A name says the minute; of runs of one minute the record says which was started first.
+    Only runs of the same experiment are returned. A name has the minute of the start; within a minute, records give the order.
 
-    Raises InputError when there is none, StoreError.
+    Raises InputError if there is none, StoreError.
     """
-    from dutlab.store.run_folder import RunFolder  # noqa: PLC0415 -- a quarter of a second that only this needs
+    from dutlab.store.run_folder import RunFolder  # noqa: PLC0415 -- takes a quarter of a second, and only this needs it
 
     if (where / "plan.json").is_file():
         return [where]
@@ -96,7 +96,7 @@ def older_like(where: Path, run: Path, most: int) -> list[Path]:
             if RunFolder.open(path).plan.get("experiment") == experiment:
                 paths.append(path)
         except (InputError, StoreError):
-            continue  # half-written, or of a newer version: no baseline
+            continue  # half-written or of a newer version: not usable as a baseline
         if len(paths) == most:
             break
     if not paths:
@@ -105,7 +105,7 @@ def older_like(where: Path, run: Path, most: int) -> list[Path]:
 
 
 def _newest_first(where: Path, names: Iterable[str], before: RunFolder) -> list[Path]:
-    """Runs of one minute that were started before another; only where there are several is any of them read."""
+    """Return the runs of one minute that started before `before`, newest first. Runs are read only if the order needs it."""
     paths = [where / name for name in names]
     if paths[0].name[:_MINUTE] != before.name[:_MINUTE]:
         return paths if len(paths) == 1 else sorted(paths, key=_started, reverse=True)
@@ -114,7 +114,7 @@ def _newest_first(where: Path, names: Iterable[str], before: RunFolder) -> list[
 
 
 def _started(run: Path) -> tuple[str, str]:
-    """When the first trial of a run was started, and its name; a run that cannot be read has its name alone."""
+    """Return the start of a run's first trial, and the run's name. The start is empty if the run cannot be read."""
     from dutlab.store.run_folder import RunFolder  # noqa: PLC0415 -- as above
 
     try:

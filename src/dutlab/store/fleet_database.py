@@ -1,7 +1,7 @@
-"""The database of a fleet: leases on its testbeds and the index of its runs, in PostgreSQL for many machines or in an SQLite file for one.
+"""Database of a fleet: leases on its testbeds and the index of its runs. PostgreSQL serves many machines, an SQLite file serves one.
 
-Each use opens a connection, so a restart of the database needs no special code. The first user makes the tables and takes the missing
-steps; fleet_tables.py has them.
+Each use opens a connection, so a restart of the database needs no special code. The first use creates or migrates the tables
+(fleet_tables.py).
 """
 
 from __future__ import annotations
@@ -23,43 +23,43 @@ from dutlab.store import fleet_tables
 from dutlab.store.seal import state_folder
 
 FLEET_DATABASE = "DUTLAB_FLEET_DB"
-"""A connection string of PostgreSQL (libpq), or the path of an SQLite file."""
+"""Environment variable: a connection string of PostgreSQL (libpq), or the path of an SQLite file."""
 _ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://|(postgres(?:ql)?):")
 _KEYWORDS = re.compile(r"\s*(?:(?:pass)?(?:word|file)|host(?:addr)?|port|dbname|user|service|options|(?:app|ssl|gss|target|conn)\w+)\s*=")
 """The other form of a connection string of libpq: `host=… dbname=…`."""
 ANSWERS_S = 5
-"""After that a database counts as away."""
+"""Seconds without an answer after which a database counts as unreachable."""
 _MIGRATING = 0x6475746C6162
-"""The advisory lock of PostgreSQL that one process has while it migrates: the letters of dutlab."""
+"""Advisory lock of PostgreSQL that a process holds while it migrates: "dutlab" in ASCII."""
 
 
 class FleetDatabaseAway(TestbedError):
-    """The database cannot be reached now."""
+    """Error: the database cannot be reached now."""
 
 
 class NotADatabase(InputError):
-    """The environment names something else. The text does not repeat it: it may have a password."""
+    """Error: DUTLAB_FLEET_DB does not name a database. The message does not quote it, because it may contain a password."""
 
     def __init__(self, why: str) -> None:
         super().__init__(f"{FLEET_DATABASE}: {why}", remedy="write postgresql://USER@HOST/DATABASE, or the path of a file")
 
 
 class FleetDatabase(Protocol):
-    """Database with the tables."""
+    """Database with the tables of a fleet."""
 
     is_for_one_machine: bool
 
     def connected(self, answers_s: int = ANSWERS_S) -> contextlib.AbstractContextManager[Any]:
-        """A connection with `execute`, each statement for itself, to tables that are ready; a statement may take `answers_s`.
+        """Open a connection to the migrated tables. Each statement is its own transaction and may take `answers_s` seconds.
 
-        Raises FleetDatabaseAway, and InputError for what names no database.
+        Raises FleetDatabaseAway, and InputError if the environment names no database.
         """
         ...
 
 
 @dataclass
 class SqliteDatabase:
-    """A file, for the processes of one machine."""
+    """SQLite file for the processes of one machine."""
 
     path: Path
     is_for_one_machine = True
@@ -86,7 +86,7 @@ class SqliteDatabase:
 
 @dataclass
 class PostgresDatabase:
-    """A server's, for many machines. `where` is a connection string of libpq; a password belongs into ~/.pgpass."""
+    """PostgreSQL database for many machines. `where` is a connection string of libpq; a password belongs in ~/.pgpass."""
 
     where: str
     is_for_one_machine = False
@@ -109,7 +109,7 @@ class PostgresDatabase:
                     self._migrate(db)
                 yield db
         except psycopg.ProgrammingError:
-            raise NotADatabase("libpq cannot read it") from None  # its own words quote the address, and whatever password is in it
+            raise NotADatabase("libpq cannot read it") from None  # psycopg's message quotes the address with its password
         except psycopg.Error as error:
             remedy = "see that PostgreSQL runs and lets you in"
             raise FleetDatabaseAway(f"the fleet's database cannot be used: {str(error).strip()}", remedy=remedy) from error
@@ -125,25 +125,25 @@ class PostgresDatabase:
 
 
 def _missing(version: int | None, database: str, words: dict[str, str]) -> list[str]:
-    """The steps from `version` of the tables to the one that this dutlab knows. Raises StoreError where that is older."""
+    """Return the statements that migrate the tables from `version`. Raises StoreError if a newer dutlab made them."""
     known = len(fleet_tables.MIGRATIONS)
     if (version or 0) > known:
         raise StoreError(f"{database}: made by a newer dutlab (tables {version}, this one knows {known})", remedy="use the newer dutlab")
     steps = list[str]()
     for number, statements in enumerate(fleet_tables.MIGRATIONS[version or 0 :], start=(version or 0) + 1):
         commands = filter(None, (statement.format(**words) for statement in statements))
-        steps += [*commands, f"INSERT INTO dutlab_schema VALUES ({number:d})"]  # noqa: S608 - a number of ours
+        steps += [*commands, f"INSERT INTO dutlab_schema VALUES ({number:d})"]  # noqa: S608 - our own number
     return steps
 
 
 def fleet_database() -> SqliteDatabase | PostgresDatabase:
-    """The one that the environment names; else a file of this user on this machine. Raises NotADatabase."""
+    """Return the database that the environment names, or this user's file on this machine. Raises NotADatabase."""
     where = os.environ.get(FLEET_DATABASE, "")
     if (address := _ADDRESS.match(where)) is not None:
         login, _, rest = where[address.end() :].partition("/")
         if (scheme := address[1] or address[2]) not in ("postgresql", "postgres"):
             raise NotADatabase(f"{scheme}: not a database that dutlab can use")
-        if "@" in rest or login.count("@") > 1:  # libpq would take a part of the password for the host, and name it in an error
+        if "@" in rest or login.count("@") > 1:  # libpq would read a part of the password as the host, and quote it in an error
             raise NotADatabase("has a password or a name with @ or /; write these as %40 and %2F, or the password into ~/.pgpass")
         return PostgresDatabase(where)
     if _KEYWORDS.match(where):

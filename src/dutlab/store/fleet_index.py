@@ -1,7 +1,7 @@
-"""The index of all runs of a fleet, in its database: what `runs`, `query` and `history` with `--fleet` read.
+"""Index of all runs of a fleet, in the fleet's database. `runs`, `query` and `history` with `--fleet` read it.
 
-It has the tables that the index of a folder has (index.py), and `places`, with where each run lies. A run comes in once it has finished,
-put there by whoever made it, and stays as it is. What a run's files say is always asked of the files themselves.
+It has the tables of a folder's index (index.py), and `places`, with the place of each run. The process that carried out a run adds it
+when the run has finished; the rows never change. The content of a run's files is always read from the files.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _SAID_IN_POSTGRES = (
     ("json_each(runs.modes)", "jsonb_array_elements_text(runs.modes::jsonb) AS json_each(value)"),
     ("json_each(modes)", "jsonb_array_elements_text(modes::jsonb) AS json_each(value)"),
 )  # fmt: skip
-"""The few words of index.py that PostgreSQL has others for."""
+"""SQL of index.py → its form in PostgreSQL."""
 
 
 class FleetIndex:
-    """An open one. It takes statements as SQLite has them."""
+    """Open index of a fleet. It takes statements in SQLite's form."""
 
     def __init__(self, connection: Any) -> None:  # noqa: ANN401 - of sqlite3, or of psycopg, an extra
         self._connection = connection
@@ -43,15 +43,15 @@ class FleetIndex:
             connection.execute(f"SELECT set_config('search_path', '{INDEX_SCHEMA}, ' || current_setting('search_path'), false)")
 
     def execute(self, statement: str, values: Sequence[Any] = (), /) -> Any:  # noqa: ANN401 - a cursor of either
-        """The rows of one statement."""
+        """Carry out one statement; return its cursor."""
         return self._connection.execute(self._said(statement), values)
 
     def executemany(self, statement: str, rows: Sequence[Sequence[Any]], /) -> None:
-        """A statement for each of `rows`."""
+        """Carry out a statement for each of `rows`."""
         self._connection.cursor().executemany(self._said(statement), rows)
 
     def columns(self, table: str) -> list[tuple[str, str]]:
-        """(name, type as DuckDB has it) of each column that a question may name."""
+        """Return (name, type in DuckDB) of each column that a question may name."""
         if self._is_sqlite:
             rows = [(row[1], row[2]) for row in self._connection.execute(f"PRAGMA table_info({table})")]
         else:
@@ -60,7 +60,7 @@ class FleetIndex:
         return question_columns(rows)
 
     def batches(self, select: str, size: int) -> Iterator[list[tuple[Any, ...]]]:
-        """The rows of a SELECT, `size` at a time: PostgreSQL would else send them all at once."""
+        """Yield the rows of a SELECT, `size` at a time; PostgreSQL would otherwise send all at once."""
         if self._is_sqlite:
             rows = self._connection.execute(select)
             while batch := rows.fetchmany(size):
@@ -73,7 +73,7 @@ class FleetIndex:
                 yield batch
 
     def samples(self) -> tuple[list[Path], list[Path], tuple[str, ...]]:
-        """Return it as ask.py wants it: no packs, files of runs whose folder this machine sees, and how many runs have theirs elsewhere."""
+        """Return no packs, the files of samples on this machine, and a note about the runs whose files are elsewhere (ask.RunSource)."""
         select = "SELECT t.run, t.trial, p.place FROM trials t JOIN places p ON p.run = t.run WHERE t.samples = 1 ORDER BY t.run, t.trial"
         here, away = list[Path](), set[str]()
         for batch in self.batches(select, _BATCH):
@@ -87,18 +87,18 @@ class FleetIndex:
         return [], here, (note,) if away else ()
 
     def discard_damaged(self, packs: Sequence[Path]) -> bool:  # noqa: ARG002 -- as ask.RunSource has it
-        """Here are none."""
+        """Return False: a fleet has no packs."""
         return False
 
     def places(self, runs: Sequence[str]) -> dict[str, str]:
-        """Return the place of each of some runs."""
+        """Return run → place, for the given runs."""
         marks = ", ".join("?" * len(runs)) or "''"
-        return dict(self.execute(f"SELECT run, place FROM places WHERE run IN ({marks})", runs).fetchall())  # noqa: S608 - question marks
+        return dict(self.execute(f"SELECT run, place FROM places WHERE run IN ({marks})", runs).fetchall())  # noqa: S608 - only marks
 
     def add(self, path: Path, place: str, environment: Mapping[str, str]) -> None:
-        """Takes in a finished run whose files are in `path`, without the secrets that `environment` has, or notes its new place.
+        """Add the finished run in `path` without the secrets in `environment`; if the index has the run, update its place.
 
-        Raises StoreError where another run has its name.
+        Raises StoreError if another run has this name.
         """
         try:
             covering = _covering(path, environment)
@@ -120,13 +120,13 @@ class FleetIndex:
 
     @contextmanager
     def _whole(self) -> Iterator[None]:
-        """All statements, or none."""
+        """Make the enclosed statements one transaction."""
         self.execute("BEGIN IMMEDIATE" if self._is_sqlite else "BEGIN")
         try:
             yield
             self.execute("COMMIT")
         except BaseException:
-            with suppress(Exception):  # where the connection is gone, the database does it
+            with suppress(Exception):  # if the connection is lost, the database rolls back itself
                 self.execute("ROLLBACK")
             raise
 
@@ -138,14 +138,14 @@ class FleetIndex:
 
 
 def _storable(value: object) -> object:
-    """Return a value that both databases can keep: PostgreSQL has no NUL in a text, SQLite no NaN, and neither half a character."""
+    """Return a value that both databases can store: PostgreSQL has no NUL in texts, SQLite no NaN, and neither has lone surrogates."""
     if isinstance(value, str):
         return value.replace("\0", "\ufffd").encode(errors="replace").decode()
     return None if value != value else value  # noqa: PLR0124 - NaN
 
 
 def _covering(path: Path, environment: Mapping[str, str]) -> Callable[[object], object]:
-    """Makes a value of a run's rows storable and covers secrets in it. The run keeps its name, by which its rows find one another."""
+    """Return a function that makes a value storable and covers secrets in it. The run's name stays, because it joins the rows."""
     text = cache(Redactor(RunFolder(path).resolved, environment).text)
 
     def covered(value: object) -> object:
@@ -157,14 +157,14 @@ def _covering(path: Path, environment: Mapping[str, str]) -> Callable[[object], 
 
 @contextmanager
 def asked_fleet() -> Iterator[FleetIndex]:
-    """The index in the database that the environment names, for a command that asks it."""
+    """Open the index in the database that the environment names."""
     with opened_fleet(fleet_database()) as index:
         yield index
 
 
 @contextmanager
 def opened_fleet(database: FleetDatabase, *, answers_s: int = _QUESTION_S) -> Iterator[FleetIndex]:
-    """The index in `database`. A statement may take `answers_s`.
+    """Open the index in `database`. A statement may take `answers_s` seconds.
 
     Raises FleetDatabaseAway, InputError.
     """

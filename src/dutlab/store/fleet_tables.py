@@ -1,7 +1,7 @@
-"""The tables of a fleet's database, as the steps that made them; those of its index of runs are a folder's too (index.py).
+"""Tables of a fleet's database, as migration steps. The index of a folder has the same tables of runs (index.py).
 
-A step that was applied anywhere is never changed; new ones come at the end. The
-words in braces are each database's own. A step is taken in one transaction with its number, by one process.
+A step that was ever applied is never changed; new steps come at the end. Words in braces differ between the databases.
+One process applies a step and stores its number in one transaction.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ INDEX_SCHEMA = "dutlab_index"
 IN_SQLITE = {"text": "text", "integer": "integer", "real": "real", "id": ":id", "schema": "", "in": "", "strict": "", "keyed": ""}
 IN_POSTGRES = {**IN_SQLITE, "text": 'text COLLATE "C"', "integer": "bigint", "real": "double precision", "id": "%(id)s",
                "schema": f"CREATE SCHEMA {INDEX_SCHEMA}", "in": f"{INDEX_SCHEMA}."}  # fmt: skip
-"""Texts are ordered by their bytes, as in SQLite: names of runs sort by time."""
+"""Words for PostgreSQL. Texts are ordered by their bytes, as in SQLite, so that names of runs sort by time."""
 IN_FOLDER = {**IN_SQLITE, "strict": " STRICT", "keyed": " STRICT, WITHOUT ROWID"}
-"""Table of the index, in addition to `runs`."""
+"""Words for the SQLite index of a folder."""
 
 INDEX_TABLES: tuple[str, ...] = (
     (
@@ -37,7 +37,7 @@ INDEX_TABLES: tuple[str, ...] = (
     "CREATE INDEX doubts_by_run ON {in}doubts (run)",
     "CREATE INDEX runs_by_experiment ON {in}runs (experiment, started)",
 )
-"""The first step of the index; the index of a folder is made again where its steps have changed."""
+"""First step of the index. The index of a folder is rebuilt if its steps have changed."""
 
 _LEASE = "testbed text PRIMARY KEY, token bigint NOT NULL, holder text, boot text NOT NULL, ends_s double precision NOT NULL"
 MIGRATIONS: tuple[tuple[str, ...], ...] = (

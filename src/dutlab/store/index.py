@@ -1,7 +1,7 @@
-"""Index of a folder of runs: an SQLite file next to them, made from them alone, and made again when absent, damaged, older or changed.
+"""Index of a folder of runs: an SQLite file next to the runs. It is made only from the runs, and rebuilt if missing, damaged or outdated.
 
-A run with a manifest is read once, and not again while its name has the same folder; before that it is read again whenever its folder has
-changed. Whoever needs what a run's files say now reads the files: the index finds runs, it proves nothing.
+A run with a manifest is read once, and again only if its name has another folder. A run without one is read again whenever its folder
+has changed. The index only finds runs. Code that needs the current content of a run reads its files.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ _VERSION = 7
 _TABLES = "; ".join(statement.format(**IN_FOLDER) for statement in INDEX_TABLES)
 _KINDS = {"text": "VARCHAR", "bigint": "BIGINT", "integer": "BIGINT", "double precision": "DOUBLE", "real": "DOUBLE"}
 _OF_THE_INDEX = frozenset({"seen", "folder"})
-"""Columns by which it knows what it has read."""
+"""Columns that the index needs for its own updates. Questions cannot name them."""
 _HOLDERS = (("runs", "name"), ("trials", "run"), ("figures", "run"), ("doubts", "run"), ("packed", "run"))
-"""Each table, and its column that names the run."""
+"""(Table, column that names the run)."""
 _SEARCHED = "name || ' ' || experiment || ' ' || testbed || ' ' || modes || ' ' || fault"
 _OF_FINISHED = (f"{FINISHED} ", f"{FINISHED}!")
-"""Beginnings of a finished run's signature; they enclose all of them in order."""
+"""Bounds of the signatures of finished runs, in sort order; the second is excluded."""
 _WAIT_S = 10
-"""For another process that is writing."""
+"""Seconds to wait for another process that writes the index."""
 _AT_ONCE = 500
-"""Runs that are taken in together: a process that is killed loses no more, and another waits for no more."""
+"""Runs added in one transaction: a killed process loses at most these, and other processes wait at most for these."""
 _BEGAN = "CASE WHEN started <> '' THEN started ELSE substr(name, 1, 13) || ':' || substr(name, 14, 2) || ':99' END"
-"""When the first trial was started; of a run without a record its name has the minute, and it is the newest of that."""
+"""SQL for the start of the first trial. A run without a record has the minute in its name, and sorts as the newest of that minute."""
 _ALL = 2**62
-"""More runs than there are, as a LIMIT that SQLite and PostgreSQL know."""
+"""LIMIT that includes all runs, valid in SQLite and PostgreSQL."""
 
 
 @dataclass(frozen=True)
 class RunLine:
-    """A run as the index has it. `status` is one of dutlab.choices.STATUSES."""
+    """Entry of the index about a run. `status` is one of dutlab.choices.STATUSES."""
 
     name: str
     experiment: str
@@ -53,7 +53,7 @@ class RunLine:
     lab: bool
     started: str
     ended: str
-    """ISO 8601, UTC; empty without a record."""
+    """Start and end of the run in ISO 8601, UTC; empty without a record."""
     planned: int
     measured: int
     failed: int
@@ -70,24 +70,24 @@ _COLUMNS = tuple(column.name for column in fields(RunLine))
 
 @dataclass(frozen=True)
 class Wanted:
-    """Filter of a list of runs; empty is any."""
+    """Filter of a list of runs. An empty field admits every run."""
 
     experiment: str = ""
     testbed: str = ""
     mode: str = ""
     status: str = ""
     since: str = ""
-    """ISO 8601, or the beginning of it: `2026-11`."""
+    """Earliest start in ISO 8601, or its beginning: `2026-11`."""
     until: str = ""
-    """End; a day or month that it names is included."""
+    """Latest start, in the same form. A day or month given here is included."""
     workload: str = ""
     doubt: str = ""
-    """The grade of the worst one; `none`: without any."""
+    """Grade of the run's worst doubt; `none` admits runs without doubts."""
     words: str = ""
-    """Each of them is in the run's name, experiment, testbed, modes or fault."""
+    """Words that must all occur in the run's name, experiment, testbed, modes or fault."""
 
     def where(self) -> tuple[str, list[str]]:
-        """The condition in SQL, and its values."""
+        """Return the condition in SQL, and its values."""
         tests = [
             ("experiment = ?", self.experiment), ("testbed = ?", self.testbed), ("status = ?", self.status), ("started >= ?", self.since),
             (f"started <> '' AND substr(started, 1, {len(self.until)}) <= ?", self.until),
@@ -104,9 +104,9 @@ class Wanted:
 def opened(
     runs: Path, *, rebuild: bool = False, look: bool = True, note: Callable[[str], None] = lambda _: None
 ) -> Iterator[sqlite3.Connection]:
-    """The index of `runs`, up to date; without `look` as it was left, where there is one. In memory where `runs` cannot be written.
+    """Open the index of `runs`, up to date. It is in memory if `runs` cannot be written. Without `look`, an existing index is not updated.
 
-    `note` gets a sentence about what takes seconds. Raises InputError when `runs` cannot be read, StoreError when the index was damaged.
+    `note` gets a sentence before slow steps. Raises InputError if `runs` cannot be read, StoreError if the index is damaged.
     """
     connection, is_kept = _connect(runs / INDEX, rebuild=rebuild)
     try:
@@ -128,17 +128,17 @@ def opened(
 
 
 class RunIndex(Protocol):
-    """Index that answers questions about runs: that of a folder, or that of a fleet (fleet_index.py)."""
+    """Index of runs: of a folder, or of a fleet (fleet_index.py)."""
 
     def execute(self, statement: str, values: Sequence[Any] = (), /) -> Any:  # noqa: ANN401 - a cursor of either database
-        """The rows, as DB-API 2.0 has them (PEP 249)."""
+        """Carry out one statement; return its cursor (DB-API 2.0, PEP 249)."""
         ...
 
 
 def list_runs(connection: RunIndex, wanted: Wanted, *, limit: int = _ALL, skip: int = 0) -> tuple[RunLine, ...]:
-    """The newest `limit` runs (all without one) that are `wanted`, newest first, without the first `skip`."""
+    """Return at most `limit` runs that `wanted` admits, newest first, without the first `skip` of them."""
     where, values = wanted.where()
-    select = f"SELECT {', '.join(_COLUMNS)} FROM runs WHERE {where} ORDER BY {_BEGAN} DESC, name DESC LIMIT ? OFFSET ?"  # noqa: S608 - made of our own words
+    select = f"SELECT {', '.join(_COLUMNS)} FROM runs WHERE {where} ORDER BY {_BEGAN} DESC, name DESC LIMIT ? OFFSET ?"  # noqa: S608 - our own SQL
     return tuple(_line(row) for row in connection.execute(select, (*values, limit, skip)))
 
 
@@ -150,7 +150,7 @@ def count_runs(connection: RunIndex, wanted: Wanted) -> int:
 
 
 def choices(connection: RunIndex) -> dict[str, list[str]]:
-    """Return values that narrow a list of runs, at most 200 of a kind: experiments, testbeds, modes and workloads that runs have."""
+    """Return the values that can filter a list of runs, at most 200 of each kind: experiments, testbeds, modes, workloads."""
     asked = {
         "experiment": "SELECT DISTINCT experiment FROM runs",
         "testbed": "SELECT DISTINCT testbed FROM runs",
@@ -162,23 +162,23 @@ def choices(connection: RunIndex) -> dict[str, list[str]]:
 
 @dataclass(frozen=True)
 class IndexedFigure:
-    """One figure of one trial, and its place in the experiment."""
+    """One figure of one trial, with its run and cell."""
 
     run: str
     mode: str
     factors: Mapping[str, str]
     workload: str
     links: str
-    """Those that were driven: `a+b`."""
+    """Links that the trial used: `a+b`."""
     link: str
-    """Subject of the figure: a link, a direction of one (`a.back`), or all together."""
+    """Subject of the figure: a link, a direction of a link (`a.back`), or all together."""
     frame_size: str
     figure: str
     value: float
 
 
 def figures_of(connection: RunIndex, experiment: str) -> Iterator[IndexedFigure]:
-    """Every figure of the trials that count, in all runs of an experiment, oldest run first."""
+    """Yield every figure of the trials that count, in all runs of an experiment, oldest run first."""
     rows = connection.execute(
         "SELECT t.run, t.mode, t.factors, t.workload, t.links, f.link, t.frame_size, f.figure, f.value FROM runs r "
         "JOIN trials t ON t.run = r.name JOIN figures f ON f.run = t.run AND f.trial = t.trial "
@@ -196,12 +196,12 @@ def _line(row: Sequence[Any]) -> RunLine:
 
 
 def _connect(path: Path, *, rebuild: bool) -> tuple[sqlite3.Connection, bool]:
-    """The index, and whether it was there before."""
+    """Return the index, and whether it existed already."""
     for _ in range(0 if _is_of_others(path) else 2):
         try:
             connection = sqlite3.connect(path, timeout=_WAIT_S)
             connection.execute("PRAGMA journal_mode = WAL")
-            connection.execute("PRAGMA synchronous = NORMAL")  # what a power cut takes follows from the runs again
+            connection.execute("PRAGMA synchronous = NORMAL")  # after a power cut, the runs are read again
             if _version(connection) == _VERSION and not rebuild:
                 if _schema(connection) == _own_schema():
                     return connection, True
@@ -213,7 +213,7 @@ def _connect(path: Path, *, rebuild: bool) -> tuple[sqlite3.Connection, bool]:
             _make(connection, rebuild=rebuild)
         except sqlite3.DatabaseError as error:
             if not _is_damage(error) or not _discard(path):
-                break  # it cannot be written here
+                break  # the folder cannot be written
         else:
             return connection, False
     connection = sqlite3.connect(":memory:")
@@ -222,7 +222,7 @@ def _connect(path: Path, *, rebuild: bool) -> tuple[sqlite3.Connection, bool]:
 
 
 def _is_of_others(path: Path) -> bool:
-    """Return whether something else is in its place, neither followed nor removed, or this user may not look there."""
+    """Return whether `path` is not a plain file, or this user may not look at it. Such an object is neither followed nor removed."""
     try:
         return path.is_symlink() or (path.exists() and not path.is_file())
     except OSError:
@@ -234,7 +234,7 @@ def _version(connection: sqlite3.Connection) -> int:
 
 
 def _schema(connection: sqlite3.Connection) -> frozenset[tuple[str, ...]]:
-    """Every table, index, view and trigger, as its statement: a trigger of somebody else would run with ours."""
+    """Return every table, index, view and trigger with its statement. A foreign trigger would run with our statements."""
     return frozenset(connection.execute("SELECT type, name, tbl_name, coalesce(sql, '') FROM sqlite_schema"))
 
 
@@ -246,7 +246,7 @@ def _own_schema() -> frozenset[tuple[str, ...]]:
 
 
 def _make(connection: sqlite3.Connection, *, rebuild: bool = False) -> None:
-    """Empty tables, all at once; another process may have made them meanwhile."""
+    """Make empty tables in one transaction, unless another process has made them meanwhile."""
     connection.execute("BEGIN IMMEDIATE")
     with connection:
         if rebuild or _version(connection) != _VERSION:
@@ -257,7 +257,7 @@ def _make(connection: sqlite3.Connection, *, rebuild: bool = False) -> None:
 
 
 def _is_damage(error: sqlite3.DatabaseError) -> bool:
-    """Return whether the file is not an index; subclasses of the error say that it is locked, cannot be written, or was asked wrongly."""
+    """Return whether the file is damaged. Subclasses of the error have other causes: locked, not writable, wrong statement."""
     return type(error) is sqlite3.DatabaseError
 
 
@@ -272,7 +272,7 @@ def _discard(path: Path) -> bool:
 
 
 def _another(connection: sqlite3.Connection, path: Path, error: sqlite3.DatabaseError) -> sqlite3.Connection:
-    """In the place of an index that is damaged, a new one; of one that cannot be written, its copy in memory."""
+    """Return a new index if this one is damaged, or its copy in memory if it cannot be written."""
     if _is_damage(error):
         connection.close()
         _discard(path)
@@ -290,7 +290,7 @@ def _look(connection: sqlite3.Connection, runs: Path, note: Callable[[str], None
 
 
 def _update(connection: sqlite3.Connection, runs: Path, folders: Mapping[str, int], note: Callable[[str], None]) -> None:
-    """Brings the index up to date. A hundred thousand finished runs cost no stat(2), the others one each: their paths are texts."""
+    """Bring the index up to date. Finished runs need no stat(2); every other run needs one. Paths are plain strings, for speed."""
     finished: dict[str, int] = dict(connection.execute("SELECT name, folder FROM runs WHERE seen >= ? AND seen < ?", _OF_FINISHED))
     others: dict[str, str] = dict(connection.execute("SELECT name, seen FROM runs WHERE seen < ? OR seen >= ?", _OF_FINISHED))
     if finished == folders and not others:
@@ -308,9 +308,9 @@ def _update(connection: sqlite3.Connection, runs: Path, folders: Mapping[str, in
 
 
 def _take_in(connection: sqlite3.Connection, runs: Path, found: FoundRun) -> None:
-    """Another process may have taken it in meanwhile: what is found last is kept."""
+    """Replace the rows of a run. Rows that another process has added in the meantime are replaced too."""
     if found.rows is None:
-        if found.seen.startswith(FINISHED):  # a copy of all runs, with their index
+        if found.seen.startswith(FINISHED):  # the runs were copied together with their index
             connection.execute("UPDATE runs SET folder = ? WHERE name = ?", (found.folder, found.name))
         return
     _forget(connection, found.name)
@@ -319,7 +319,7 @@ def _take_in(connection: sqlite3.Connection, runs: Path, found: FoundRun) -> Non
         insert_rows(connection, found.rows)
     except sqlite3.OperationalError:
         raise  # the index itself: no room, or locked
-    except Exception as error:  # noqa: BLE001 - a number or text of anybody's record, which SQLite does not hold
+    except Exception as error:  # noqa: BLE001 - a foreign record may have values that SQLite cannot store
         connection.execute("ROLLBACK TO run")
         insert_rows(connection, damaged_rows(runs / found.name, found.seen, found.folder, error))
     connection.execute("RELEASE run")
@@ -327,7 +327,7 @@ def _take_in(connection: sqlite3.Connection, runs: Path, found: FoundRun) -> Non
 
 def _forget(connection: sqlite3.Connection, run: str) -> None:
     for table, column in _HOLDERS:
-        connection.execute(f"DELETE FROM {table} WHERE {column} = ?", (run,))  # noqa: S608 - our own words
+        connection.execute(f"DELETE FROM {table} WHERE {column} = ?", (run,))  # noqa: S608 - our own SQL
 
 
 def _seen(connection: sqlite3.Connection, name: str) -> str:
@@ -336,7 +336,7 @@ def _seen(connection: sqlite3.Connection, name: str) -> str:
 
 
 def _mark_running(connection: sqlite3.Connection, runs: Path) -> None:
-    """Asks of each run without a manifest whether somebody is at it: that changes without any file of it."""
+    """Update the status of each run without a manifest, `cut` or `running`, which changes without a change of its files."""
     open_runs = connection.execute("SELECT name, status FROM runs WHERE status IN ('cut', 'running')").fetchall()
     now = {name: "running" if is_running(runs / name) else "cut" for name, _ in open_runs}
     changed = [(now[name], name) for name, status in open_runs if now[name] != status]
@@ -346,12 +346,12 @@ def _mark_running(connection: sqlite3.Connection, runs: Path) -> None:
 
 
 def question_columns(found: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Return the columns of a table, from either database, that a question may name, with DuckDB's type."""
+    """Return (name, type in DuckDB) of the columns that a question may name, from the columns of either database."""
     return [(name, _KINDS[kind.lower()]) for name, kind in found if name not in _OF_THE_INDEX]
 
 
 def insert_rows(connection: Any, rows: Mapping[str, Sequence[Sequence[Any]]]) -> None:  # noqa: ANN401 - of either database
-    """Adds rows of tables, which all have the columns of INDEX_TABLES in their order."""
+    """Insert rows by table. Each row has all columns of its table, in the order of INDEX_TABLES."""
     for table, of_table in rows.items():
         if of_table:
-            connection.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' * len(of_table[0]))})", of_table)  # noqa: S608 - our own words
+            connection.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' * len(of_table[0]))})", of_table)  # noqa: S608 - our own SQL

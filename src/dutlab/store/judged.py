@@ -1,6 +1,6 @@
-"""Judge records once all trials of their cell are known: a trial that other work disturbed has no result.
+"""Judge records when all trials of their cell are known: a trial that other work disturbed has no result.
 
-Every reader of a run goes through RunFolder.records(), which judges, so that medians and verdicts everywhere are of the same trials.
+Every reader of a run uses RunFolder.records(), which judges. So all medians and verdicts use the same trials.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ DISTURBED: Final = "disturbed"
 
 
 def judged(records: Sequence[TrialRecord], *, count: bool = False) -> list[TrialRecord]:
-    """The records, those that were disturbed with that status, why, and the doubt; if they `count`, with the doubt alone.
+    """Return the records. Disturbed ones get the status, the reason and the doubt; with `count`, they get only the doubt.
 
-    The file of a record stays as it was written: the verdict follows from all of them.
+    The file of a record never changes: the verdict is computed from all records.
     """
     cells: dict[CellKey, list[TrialRecord]] = defaultdict(list)
     for record in records:
@@ -35,32 +35,32 @@ def judged(records: Sequence[TrialRecord], *, count: bool = False) -> list[Trial
 
 
 def as_disturbed(record: TrialRecord, why: str) -> TrialRecord:
-    """The record of a trial that does not count."""
+    """Return the record as that of a disturbed trial, which does not count."""
     return doubted(record, why).model_copy(update={"status": DISTURBED, "why": why})
 
 
 def doubted(record: TrialRecord, why: str) -> TrialRecord:
-    """The record with the doubt, once."""
+    """Return the record with the doubt DISTURBED, unless it has it already."""
     if record.doubted(DoubtKind.DISTURBED):
         return record
     return record.model_copy(update={"doubts": [*record.doubts, DoubtRecord.of(Doubt(DoubtKind.DISTURBED, why))]})
 
 
 def lost_link(record: TrialRecord) -> bool:
-    """Return whether it does not count because a link of the testbed went down, and not because of other work."""
+    """Return whether the record does not count because a link went down, and not because of other work."""
     kinds = {d.kind for d in record.doubts}
     return record.status == DISTURBED and DoubtKind.LINK_WENT_DOWN.name in kinds and DoubtKind.DISTURBED.name not in kinds
 
 
 def void_attempts(records: Iterable[TrialRecord]) -> VoidAttempts:
-    """Return the attempts with a figure, or with a possible one, that do not count."""
+    """Return the counts of measured attempts, and of those that do not count."""
     judged_ones = [r for r in records if r.status in ("measured", DISTURBED)]
     by_link = sum(map(lost_link, judged_ones))
     return VoidAttempts(len(judged_ones), sum(r.status == DISTURBED for r in judged_ones) - by_link, by_link)
 
 
 def _kept(record: TrialRecord) -> str:
-    """Return words that its figures are of disturbed loads."""
+    """Return why the record's figures come from disturbed loads; empty if they do not."""
     if record.offers is None or not record.offers.kept:
         return ""
     details = [d.detail for d in record.doubts if d.kind == DoubtKind.DISTURBED.name and d.detail]
@@ -72,5 +72,5 @@ def _kept(record: TrialRecord) -> str:
 
 
 def _is_judged_here(record: TrialRecord) -> bool:
-    """A method of many offers judges each of them and offers it again; the whole trial's reading is of those too."""
+    """Return whether the trial is judged as a whole. A method of many offers judges and repeats each offer itself."""
     return record.status == "measured" and (record.offers is None or record.offers.made <= 1)

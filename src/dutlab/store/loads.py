@@ -1,10 +1,10 @@
 """Account of a trial's load, in the words of RFC 2285: intended (section 3.5.1), offered (3.5.2), held back, delivered and lost.
 
-intended      what was asked for; nothing where it was as fast as the generator can
-offered       what left the generator: offered_pps
-backpressure  of what the generator made, what the DUT's port did not take
-delivered     of what the generator made, what came out of the DUT
-lost          of what was offered, what never came out (RFC 2544 section 26.3): nothing may be lost where nearly all was held back
+intended      rate that was asked for; absent where the generator sent as fast as it could
+offered       rate that left the generator: offered_pps
+backpressure  share of the generated frames that the DUT's port did not take
+delivered     share of the generated frames that came out of the DUT
+lost          share of the offered frames that never came out (RFC 2544 section 26.3); it may be 0 although nearly all were held back
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ BACKPRESSURE, DELIVERED = "backpressure_ratio", "delivered_ratio"
 
 
 def load_of(record: TrialRecord, link: str, figure: str) -> float | None:
-    """Return the account of one record; None where it keeps no ledger of these links."""
+    """Return the backpressure or delivered ratio of a record; None where it has no ledger of these links."""
     directions = apart(link)
     flows = [f for f in record.flows if f.link in directions]
     if len(flows) < len(directions):
@@ -32,9 +32,9 @@ def load_of(record: TrialRecord, link: str, figure: str) -> float | None:
 
 
 def held_back(flows: Sequence[FlowRecord], *, at_full_speed: bool) -> int:
-    """Frames that the generator could have sent and the next port did not take.
+    """Return the number of frames that the generator could have sent and the next port did not take.
 
-    At full speed every refused frame is one, also of a back end that does not tell them apart; at a given rate the rest was made too late.
+    If the back end has no separate count, this is every refused frame at full speed, and 0 at a given rate, because those frames were late.
     """
     by_peer = sum(f.backpressure_frames for f in flows)
     return by_peer or (sum(f.refused_frames for f in flows) if at_full_speed else 0)

@@ -1,7 +1,7 @@
-"""MANIFEST.sha256: what a finished run consists of, in the format that `sha256sum -c` reads.
+"""MANIFEST.sha256: the files of a finished run with their hashes, in the format that `sha256sum -c` reads.
 
-Left out: the folder `report/`, which follows from the rest and may be made again, `additions/` with what people add later, the journal
-and its seal, which later commands append to, and the temporary files of writers that were killed.
+Left out are: `report/`, which is made from the other files; `additions/`, which people add later; the journal and its seal, which later
+commands change; temporary files of killed writers.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ JOURNAL = "journal.jsonl"
 JOURNAL_SEAL = "journal.seal"
 """File with the length of the journal (seal.py)."""
 REDACTED = "redacted.json"
-"""File in a copy of a run that names files with covered secrets, so that they differ from the manifest (redaction.py)."""
+"""File in a copy of a run. It lists the files that differ from the manifest because secrets in them are covered (redaction.py)."""
 UNHASHED = (MANIFEST, JOURNAL, JOURNAL_SEAL, REDACTED)
 PAUSE = "pause-asked"
-"""While it lies in a run's folder, whoever carries the run out begins no other trial."""
+"""File that pauses a run: while it is in the run's folder, no further trial begins."""
 _TEMPORARY = re.compile(r"\..+\.\d+\.part")
 _LINE = re.compile(r"(?P<hash>[0-9a-f]{64})  (?P<path>[^\x00-\x1f\\]+)")
 
@@ -42,11 +42,11 @@ class ManifestDifference:
     changed: tuple[str, ...]
     extra: tuple[str, ...]
     redacted: tuple[str, ...] = ()
-    """Changed as REDACTED says, which anybody can write: such a file proves nothing."""
+    """Files whose change is listed in REDACTED. They prove nothing, because anyone can write REDACTED."""
 
     @property
     def none(self) -> bool:
-        """The folder is what the manifest says."""
+        """True if the folder equals its manifest."""
         return not self.redacted and self.none_but_redacted
 
     @property
@@ -60,12 +60,12 @@ class ManifestDifference:
 
 
 def manifest_of(run: Path) -> bytes:
-    """The manifest of the folder as it is now."""
+    """Return the manifest of the folder as it is now."""
     return b"".join(f"{_hash(path)}  {name}\n".encode(errors="surrogateescape") for name, path in files_of(run))
 
 
 def compare(run: Path) -> ManifestDifference:
-    """The folder against its manifest. Raises StoreError when there is none or it cannot be read."""
+    """Compare the folder with its manifest. Raises StoreError if the manifest is missing or cannot be read."""
     path = run / MANIFEST
     try:
         text = outside.read(path, bounds.MANIFEST).decode(errors="surrogateescape")
@@ -86,7 +86,7 @@ def compare(run: Path) -> ManifestDifference:
 
 
 def redacted_files(run: Path) -> dict[str, dict[str, Any]]:
-    """File → its `sha256` and what was `taken`, by REDACTED; empty where there is none. Raises StoreError."""
+    """Return the content of REDACTED: file → its `sha256` and the secrets `taken`; empty without REDACTED. Raises StoreError."""
     if not os.path.lexists(run / REDACTED):
         return {}
     document = read_json(run / REDACTED)
@@ -99,7 +99,7 @@ def redacted_files(run: Path) -> dict[str, dict[str, Any]]:
 
 
 def hashes_of(text: str, path: Path) -> dict[str, str]:
-    """Relative path → SHA-256, of the text of the manifest at `path`. Raises StoreError."""
+    """Return relative path → SHA-256 from the text of the manifest at `path`. Raises StoreError."""
     hashes: dict[str, str] = {}
     for number, line in enumerate(text.splitlines(), 1):
         if not (m := _LINE.fullmatch(line)):
@@ -109,7 +109,7 @@ def hashes_of(text: str, path: Path) -> dict[str, str]:
 
 
 def files_of(run: Path) -> Iterator[tuple[str, Path]]:
-    """Every file of the run by its relative path, in order; symbolic links count as files and are not followed."""
+    """Yield (relative path, path) of every file of the run, sorted. Symbolic links count as files and are not followed."""
     files: list[tuple[str, Path]] = []
     for folder, folders, names in os.walk(run):
         here = Path(folder)
@@ -122,12 +122,12 @@ def files_of(run: Path) -> Iterator[tuple[str, Path]]:
 
 
 def is_temporary(name: str) -> bool:
-    """Return whether a file's name is of an unfinished file (store/write.py): it becomes a name of the run, or is removed."""
+    """Return whether a name is that of an unfinished file (store/write.py), which is later renamed or removed."""
     return _TEMPORARY.fullmatch(name) is not None
 
 
 def _hash(path: Path) -> str:
-    if path.is_symlink():  # hashed as a link: a file swapped for a link to its copy is a change
+    if path.is_symlink():  # hashed as a link: a link in place of a file is a change, even to an equal file
         return hashlib.sha256(b"link:" + os.fsencode(path.readlink())).hexdigest()
     try:
         with outside.opened(path, most=bounds.RAW) as f:

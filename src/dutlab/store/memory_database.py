@@ -1,4 +1,4 @@
-"""DuckDB in memory for our own words of SQL: one database a process, since to make one takes longer than most of what is asked of it."""
+"""DuckDB in memory for our own SQL: one database per process, because making one takes longer than most queries."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ if TYPE_CHECKING:
 
 
 _made: dict[int, duckdb.DuckDBPyConnection] = {}
-"""Database of each process: a forked one must not use what it inherits, whose threads it does not have."""
+"""Process → its database. A forked process must not use the inherited database, because it does not have its threads."""
 
 
 @contextmanager
 def in_memory() -> Iterator[duckdb.DuckDBPyConnection]:
-    """Return a connection with its own temporary tables and variables."""
+    """Open a connection with its own temporary tables and variables."""
     import duckdb  # noqa: PLC0415 - 80 ms that only some commands need
 
     try:
         with _database().cursor() as connection:
             yield connection
     except duckdb.Error:
-        _made.pop(os.getpid(), None)  # some faults end a database: do not use this one again
+        _made.pop(os.getpid(), None)  # some errors make a database unusable: make a new one
         raise
 
 
@@ -35,6 +35,6 @@ def _database() -> duckdb.DuckDBPyConnection:
 
     if os.getpid() not in _made:
         database = _made[os.getpid()] = duckdb.connect(":memory:", config={"memory_limit": DATABASE_MEMORY, "temp_directory": ""})
-        with suppress(duckdb.CatalogException):  # before 1.3 there is no such cache
-            database.execute("SET enable_external_file_cache = false")  # files are read as they are now
+        with suppress(duckdb.CatalogException):  # DuckDB before 1.3 has no such cache
+            database.execute("SET enable_external_file_cache = false")  # read the current content of files
     return _made[os.getpid()]

@@ -1,4 +1,4 @@
-"""Names that become paths. What comes from outside (an experiment's name, a tool's file name) passes here first."""
+"""Checks of names that become paths. Names from outside (an experiment's name, a tool's file name) are checked here first."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from pathlib import Path, PurePosixPath
 
 from dutlab.errors import StoreError
 
-# No leading dot or dash, no separator, no space, no `~` (which marks our own second copies), nothing that a shell or glob reads.
+# No leading dot or dash, no separator, no space, no `~` (which marks our own second copies), no special character of shells or globs.
 _COMPONENT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,99}")
 _DEEPEST = 4
 _TRIAL = re.compile(r"[0-9]{4,9}")
 
 
 class UnsafeName(StoreError):
-    """A name that must not become part of a path."""
+    """Error for a name that must not become part of a path."""
 
     def __init__(self, name: str) -> None:
         super().__init__(
@@ -27,14 +27,14 @@ class UnsafeName(StoreError):
 
 
 def checked_component(name: str) -> str:
-    """`name`, if it can be one part of a path. Raises UnsafeName."""
+    """Return `name` if it can be one part of a path. Raises UnsafeName."""
     if not _COMPONENT.fullmatch(name):
         raise UnsafeName(name)
     return name
 
 
 def checked_relative(name: str) -> PurePosixPath:
-    """`name` as a relative path of at most four safe parts. Raises UnsafeName."""
+    """Return `name` as a relative path of at most four safe parts. Raises UnsafeName."""
     parts = name.split("/")
     if len(parts) > _DEEPEST or not all(_COMPONENT.fullmatch(p) for p in parts):
         raise UnsafeName(name)
@@ -42,10 +42,10 @@ def checked_relative(name: str) -> PurePosixPath:
 
 
 def run_name(experiment: str, now: datetime, token: str | None = None) -> str:
-    """`2026-11-21T0801Z-firewall-modes-3f2a`: sorts by time, says what it is; the token keeps two runs of a minute apart.
+    """Return a run's name, as `2026-11-21T0801Z-firewall-modes-3f2a`. It sorts by time; the token distinguishes runs of one minute.
 
-    `now` must know its zone. `experiment` may be any text; what cannot be in a file name becomes `-`. Raises ValueError without
-    a zone, UnsafeName for a `token` that cannot be in a file name.
+    `now` must have a time zone. `experiment` may be any text; characters that cannot be in a file name become `-`. Raises ValueError
+    without a zone, UnsafeName for a `token` that cannot be in a file name.
     """
     if now.tzinfo is None:
         raise ValueError("a run's time needs its zone")
@@ -54,13 +54,13 @@ def run_name(experiment: str, now: datetime, token: str | None = None) -> str:
 
 
 def trial_folder(run: Path, trial: int) -> Path:
-    """`trials/0007` of a run. Raises ValueError below 1: trials count from there."""
+    """Return the folder of a trial, as `trials/0007`. Raises ValueError below 1, the first trial."""
     if trial < 1:
         raise ValueError(f"trials count from 1, not {trial}")
     return run / "trials" / f"{trial:04d}"
 
 
 def trial_of(name: str) -> int | None:
-    """The trial that a folder's name says; None for folders of cut trials and for anything else, such as 0000 and 00001."""
+    """Return the trial number in a folder's name; None for folders of cut trials and for other names, such as 0000 and 00001."""
     trial = int(name) if _TRIAL.fullmatch(name) else 0
     return trial if trial and name == f"{trial:04d}" else None

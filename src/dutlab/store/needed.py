@@ -1,6 +1,6 @@
-"""Trials of a plan that are needed: all of them, or, under a rule for repeats, those that the rule has not made needless.
+"""Trials of a plan that are needed: all, or those that the rule for repeats has not made needless.
 
-What the rule says follows from the plan and the records alone, so a run that goes on, its report and the index all come to the same.
+The result depends only on the plan and the records, so a resumed run, its report and the index agree.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from dutlab.workloads import main_figures
 
 
 def planned_cells(plan: Mapping[str, Any]) -> dict[int, Cell]:
-    """Trial → cell, of what plan.json holds. Entries that are none are left out: the records speak for themselves."""
+    """Return trial → cell of a plan.json. Invalid entries are left out, because records have their own cells."""
     out, known = dict[int, Cell](), dict[str, Cell]()
     trials = plan.get("trials")
     for entry in trials if isinstance(trials, list) else ():
         try:
             cell, repeat = entry["cell"], entry["cell"]["repeat"]
             text = repr({**cell, "repeat": None})
-            if type(repeat) is not int or text not in known:  # a repeat has the rest of its cell as the others have it
+            if type(repeat) is not int or text not in known:  # all repeats of a cell are equal in the rest
                 known[text] = Cell.model_validate(cell)
                 repeat = known[text].repeat
             out[int(entry["number"])] = of_repeat(known[text], repeat)
@@ -39,7 +39,7 @@ def planned_cells(plan: Mapping[str, Any]) -> dict[int, Cell]:
 
 
 def repeat_rule(plan: Mapping[str, Any]) -> RepeatRule | None:
-    """The rule of a plan.json; None where every planned repeat is done."""
+    """Return the rule for repeats of a plan.json; None if every planned repeat is done."""
     try:
         return RepeatUntil.model_validate(entry).rule if (entry := plan.get("repeat_rule")) else None
     except ValueError:
@@ -47,14 +47,14 @@ def repeat_rule(plan: Mapping[str, Any]) -> RepeatRule | None:
 
 
 def needed_cells(plan: Mapping[str, Any], records: Iterable[TrialRecord]) -> dict[int, Cell]:
-    """Trial → cell, without the trials that the plan's rule has made needless."""
+    """Return trial → cell, without the trials that the plan's rule has made needless."""
     planned, rule = planned_cells(plan), repeat_rule(plan)
     out = frozenset[int]() if rule is None else needless(planned, records, rule)
     return {n: cell for n, cell in planned.items() if n not in out}
 
 
 def count_needed(plan: Mapping[str, Any], records: Sequence[TrialRecord]) -> int:
-    """Return the number of needed_cells(); where every planned repeat is done, no cell is looked into."""
+    """Return the number of needed_cells(). Without a rule for repeats, the entries of the plan are only counted."""
     if repeat_rule(plan) is not None:
         return len(needed_cells(plan, records))
     trials = plan.get("trials")
@@ -62,9 +62,9 @@ def count_needed(plan: Mapping[str, Any], records: Sequence[TrialRecord]) -> int
 
 
 class Repeats:
-    """Rule for repeats applied to records as they come in, each of which it sees once, in any order.
+    """Rule for repeats, applied to records as they come in: each once, in any order.
 
-    Cells are judged by their main figure. A trial without a result decides nothing.
+    Cells are judged by their main figure. A trial without a result has no influence.
     """
 
     def __init__(self, planned: Mapping[int, Cell], records: Iterable[TrialRecord], rule: RepeatRule) -> None:
@@ -78,32 +78,32 @@ class Repeats:
             self.add(record)
 
     def add(self, record: TrialRecord) -> None:
-        """One more trial has its record."""
+        """Add the record of a trial."""
         self._done.add(record.trial)
         value = _value(record)
         if value is not None and record.trial in self._of:
             self._of[record.trial].add(record.trial, value)
 
     def set_aside(self, trial: int) -> None:
-        """The trial's record does not count any more."""
+        """Remove a trial whose record does not count any more."""
         self._done.discard(trial)
         if trial in self._of:
             self._of[trial].remove(trial)
 
     def needless(self, trial: int) -> bool:
-        """Return whether `trial` has no record, and its cell's repeats once were as close as the rule wants."""
+        """Return whether `trial` has no record, and its cell's repeats were as close as the rule wants."""
         return trial not in self._done and self._of[trial].close_from is not None
 
 
 @dataclass
 class _Repeated:
-    """One cell's results, in the order of their trials."""
+    """Results of one cell, in the order of their trials."""
 
     rule: RepeatRule
     trials: list[int] = field(default_factory=list)
     values: list[float] = field(default_factory=list)
     close_from: int | None = None
-    """So many of the first results were as close as the rule wants, and no fewer."""
+    """Smallest number of first results that were as close as the rule wants; None if they never were."""
 
     def add(self, trial: int, value: float) -> None:
         at = bisect(self.trials, trial)
@@ -118,13 +118,13 @@ class _Repeated:
             self._changed(at)
 
     def _changed(self, at: int) -> None:
-        if self.close_from is None or self.close_from > at:  # of those before it nothing has changed
+        if self.close_from is None or self.close_from > at:  # the first close_from results have not changed otherwise
             longer = range(at + 1, len(self.values) + 1)
             self.close_from = next((k for k in longer if decide(self.values[:k], self.rule).reached), None)
 
 
 def needless(planned: Mapping[int, Cell], records: Iterable[TrialRecord], rule: RepeatRule) -> frozenset[int]:
-    """Trials without a record, of cells whose repeats were as close as `rule` wants once."""
+    """Return the trials without a record whose cells' repeats were as close as `rule` wants."""
     repeats = Repeats(planned, records, rule)
     return frozenset(n for n in planned if repeats.needless(n))
 

@@ -33,11 +33,11 @@ _WITHOUT_FOLDERS = {"s3", "gs", "az"}
 
 
 class ObjectStoreAway(TestbedError):
-    """The store cannot be reached, is full, or refuses this user."""
+    """Error: the store cannot be reached, is full, or refuses this user."""
 
 
 class NotItsManifest(StoreError):
-    """The files of a run in a store differ from its manifest. Nothing was kept."""
+    """Error: the files of a run in a store differ from its manifest. No file was kept."""
 
     def __init__(self, url: str, difference: ManifestDifference) -> None:
         super().__init__(f"{without_login(url)}: its files differ from the manifest: {difference}", remedy="ask who put it there")
@@ -58,7 +58,7 @@ def put_run(run: Path, store: str, environment: Mapping[str, str]) -> str:
         for name in names:
             with outgoing.open(name) as data:
                 sizes[name] = os.fstat(data.fileno()).st_size
-                if there.get(name) != sizes[name] or name in outgoing.covered:  # a text and its cover have one size
+                if there.get(name) != sizes[name] or name in outgoing.covered:  # a covered text keeps its size
                     _put(fs, f"{root}/{name}", data)
         if (redactions := outgoing.redacted_json) is not None:
             sizes[REDACTED] = len(redactions)

@@ -1,4 +1,4 @@
-"""A run on its way out of this machine, to a site or an object store: every door takes the files from here, with secrets covered."""
+"""Files of a run that leave this machine, for a site or an object store, with secrets covered. Every exporter reads them here."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from dutlab.store.run_folder import RunFolder
 
 
 class OutgoingRun:
-    """The files of one run as others get them. The run folder stays as it is."""
+    """Files of one run with secrets covered. The run folder does not change."""
 
     def __init__(self, run: RunFolder, source: Beneath, redactor: Redactor) -> None:
         self._source, self._redactor, self._before = source, redactor, redacted_files(run.path)
         self.covered: dict[str, RedactedFile] = {}
-        """Those of the files that were opened so far in which something was covered."""
+        """Files opened so far in which secrets were covered, by name."""
 
     @classmethod
     @contextmanager
     def opened(cls, run: RunFolder, environment: Mapping[str, str]) -> Iterator[Self]:
-        """`environment` has the secrets of this machine. Raises StoreError, OSError."""
+        """Open a run for export. `environment` has the secrets of this machine. Raises StoreError, OSError."""
         redactor = Redactor(run.resolved, environment)
         with Beneath.opened(run.path) as source:
             yield cls(run, source, redactor)
 
     def open(self, name: str) -> BinaryIO:
-        """A file by its relative name, or a temporary copy without its secrets. What a person added has its own hash and stays as it is.
+        """Open a file by its relative name, or a temporary copy without its secrets. Additions are not changed: they have their own hashes.
 
         Raises OutsideFolder, UnfitFile, StoreError, OSError.
         """
@@ -46,5 +46,5 @@ class OutgoingRun:
 
     @property
     def redacted_json(self) -> bytes | None:
-        """REDACTED of the copy, once every file was opened; None where nothing is covered."""
+        """Content of REDACTED for the copy, after every file was opened; None if nothing is covered."""
         return as_file(self.covered, self._before) if self.covered or self._before else None

@@ -1,8 +1,8 @@
-"""Samples of many trials in few files next to the index: opening a hundred thousand files takes longer than reading them.
+"""Packs: few files next to the index with the samples of many trials. Opening a hundred thousand files takes longer than reading them.
 
-Packs are made from the trials' files and may be deleted at any time. A question makes them where LEAST trials or more have none.
-Only small files of finished runs are packed; the others are read in place. Table `packed` of the index says which pack has a trial:
-a run that leaves the index takes its rows along, and a pack with more trials than rows is discarded whole.
+Packs are made from the trials' files and may be deleted at any time. A question makes them if LEAST or more trials have none.
+Only small files of finished runs are packed; other files are read in place. Table `packed` of the index has the pack of each trial.
+When a run is removed from the index, its rows are too. A pack with more trials than rows is discarded whole.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ CREATE TABLE packed (run TEXT NOT NULL, trial INTEGER NOT NULL, pack TEXT NOT NU
 CREATE INDEX packed_by_pack ON packed (pack);
 """
 LEAST = 1000
-"""Trials that are worth a pack."""
+"""Fewest trials for which packs are made."""
 _MOST = 5000
-"""Trials of a pack."""
+"""Most trials in a pack."""
 _LARGEST = 256 << 10
-"""Bytes of a file that is taken: a larger one takes so long to read that to open it does not count."""
+"""Largest file that is packed, in bytes. The time to open a larger file is small next to the time to read it."""
 _COLUMNS = ("run", "trial", "t_s", "host", "sensor", "name", "unit", "value")
 
 Trial = tuple[str, int]
-"""A run's name, and the number of the trial in it."""
+"""Run's name and trial number."""
 
 
 def sample_file(runs: Path, trial: Trial) -> Path:
@@ -43,24 +43,24 @@ def sample_file(runs: Path, trial: Trial) -> Path:
 
 
 def place_of_file(filename: str) -> str:
-    """SQL: run and trial of the file that the column `filename` names, as sample_file() has it."""
+    """Return SQL for the run and trial of a path made by sample_file(); `filename` is the name of its column."""
     return f"split_part({filename}, '/', -4) AS run, split_part({filename}, '/', -2)::INTEGER AS trial"
 
 
 def packs_of(index: sqlite3.Connection, runs: Path, note: Callable[[str], None] = lambda _: None) -> list[Path]:
-    """Make the packs that are worth it now, which `note` is called with, and return all packs of the index's trials."""
+    """Make packs if enough trials have none, and return all packs of the index. `note` gets a sentence before that."""
     folder = runs / PACKS
     if not index.execute("PRAGMA database_list").fetchone()[2] or folder.is_symlink():
-        return []  # an index in memory: here nothing can be written, or it is somebody else's
+        return []  # an index in memory, because the folder cannot be written, or a link of another user
     try:
         _forget_stale(index, folder)
         if len(_unpacked(index)) >= LEAST:
             with _alone(folder) as is_alone:
                 if is_alone:
                     _remove_unknown(index, folder)
-                    _make(index, runs, folder, _small(runs, _unpacked(index)), note)  # whoever was here before may have made them
+                    _make(index, runs, folder, _small(runs, _unpacked(index)), note)  # the lock's last holder may have packed some
     except (OSError, sqlite3.OperationalError):
-        pass  # no room, or no permission: what has no pack is read where it lies
+        pass  # no room, or no permission: files without a pack are read in place
     return [folder / pack for (pack,) in index.execute("SELECT pack FROM packs ORDER BY pack")]
 
 
@@ -76,7 +76,7 @@ def discard_damaged(index: sqlite3.Connection, packs: Sequence[Path]) -> bool:
 def _forget(index: sqlite3.Connection, packs: Sequence[str]) -> None:
     with index:
         for table in ("packed", "packs"):
-            index.executemany(f"DELETE FROM {table} WHERE pack = ?", [(pack,) for pack in packs])  # noqa: S608 - our own words
+            index.executemany(f"DELETE FROM {table} WHERE pack = ?", [(pack,) for pack in packs])  # noqa: S608 - our own SQL
 
 
 def _forget_stale(index: sqlite3.Connection, folder: Path) -> None:
@@ -86,7 +86,7 @@ def _forget_stale(index: sqlite3.Connection, folder: Path) -> None:
 
 
 def _unpacked(index: sqlite3.Connection) -> list[Trial]:
-    """Trials of finished runs that have samples and no pack."""
+    """Return the trials of finished runs that have samples and no pack."""
     select = (
         "SELECT t.run, t.trial FROM trials t JOIN runs r ON r.name = t.run LEFT JOIN packed p ON p.run = t.run AND p.trial = t.trial"
         " WHERE t.samples = 1 AND r.status = 'finished' AND p.run IS NULL ORDER BY t.run, t.trial"
@@ -108,7 +108,7 @@ def _small(runs: Path, trials: Sequence[Trial]) -> list[Trial]:
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[bool]:
-    """Yield whether no other process makes packs here; none does as long as the block lasts."""
+    """Try to lock the folder of packs for the block; yield whether that worked."""
     folder.mkdir(exist_ok=True)
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
@@ -121,7 +121,7 @@ def _alone(folder: Path) -> Iterator[bool]:
 
 
 def _remove_unknown(index: sqlite3.Connection, folder: Path) -> None:
-    """Removes what an index that is gone, or a killed process, left."""
+    """Remove packs that a deleted index or a killed process left."""
     known = {pack for (pack,) in index.execute("SELECT pack FROM packs")}
     for path in folder.iterdir():
         if path.name not in known:
@@ -145,7 +145,7 @@ def _make(index: sqlite3.Connection, runs: Path, folder: Path, trials: Sequence[
 
 
 def _write(runs: Path, pack: Path, trials: Sequence[Trial]) -> Sequence[Trial]:
-    """Writes the samples of `trials`, damaged ones left out; returns the trials that the pack has. Raises OSError on a full disk."""
+    """Write the samples of `trials` without damaged files; return the trials in the pack. Raises OSError, as on a full disk."""
     import duckdb  # noqa: PLC0415 - 80 ms that only this needs
 
     try:
@@ -166,6 +166,6 @@ def _copy(runs: Path, pack: Path, trials: Sequence[Trial]) -> None:
     with duckdb.connect(":memory:", config={"memory_limit": DATABASE_MEMORY, "temp_directory": ""}) as connection:
         connection.execute("SET VARIABLE globs = $globs", {"globs": [literal_glob(sample_file(runs, trial)) for trial in trials]})
         read = "read_parquet(getvariable('globs'), filename = true)"
-        select = f"SELECT {place_of_file('filename')}, t_s, host, sensor, name, unit, value FROM {read}"  # noqa: S608 - our own words
+        select = f"SELECT {place_of_file('filename')}, t_s, host, sensor, name, unit, value FROM {read}"  # noqa: S608 - our own SQL
         with interruptible():
             connection.execute(f"COPY ({select}) TO $pack (FORMAT PARQUET, COMPRESSION ZSTD)", {"pack": str(pack)})

@@ -1,8 +1,8 @@
-"""Check that a text of SQL is one question: a SELECT that reads tables and changes nothing, by DuckDB's own parser.
+"""Check with DuckDB's parser that an SQL text is one question: a SELECT that reads tables and changes nothing.
 
-A statement that begins with SELECT or WITH may hold others: DuckDB 1.4 and later take INSERT, UPDATE, DELETE, MERGE and COPY … TO as the
-body of a common table expression. So every node of the parsed statement must be of a kind that is known to read only, and a function that
-makes a table must be one that makes it of its arguments: not of a file, and not of further SQL in a string, which this walk would not see.
+A statement that begins with SELECT or WITH may contain other statements: DuckDB 1.4 and later accept INSERT, UPDATE, DELETE, MERGE and
+COPY … TO as the body of a common table expression. So every node of the parsed statement must be of a kind that only reads. A table
+function must make its table from its arguments, not from a file or from SQL in a string, which this check would not see.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dutlab.errors import InputError
 from dutlab.store.memory_database import in_memory
 
 _READING_NODES = frozenset({"SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE"})
-"""Nodes of DuckDB's QueryNodeType that read (query_node.hpp); writing ones are DELETE_QUERY_NODE, COPY_QUERY_NODE and the like."""
+"""Members of DuckDB's QueryNodeType that only read (query_node.hpp). Others write: DELETE_QUERY_NODE, COPY_QUERY_NODE and the like."""
 _TABLE_FUNCTIONS = frozenset({"range", "generate_series", "unnest", "repeat", "json_each", "json_tree"})
 _QUERY_NODE = "_NODE"
 _ONLY = "only a single SELECT is answered: a question changes no run"
@@ -23,7 +23,7 @@ QUESTION_REMEDY = "`SHOW TABLES` lists the tables and their columns"
 
 
 def insist_on_question(text: str) -> None:
-    """Raises InputError for anything but a single SELECT that only reads."""
+    """Check that `text` is a single SELECT that only reads. Raises InputError."""
     import duckdb  # noqa: PLC0415 - 80 ms that only this needs
 
     with in_memory() as connection:
@@ -42,7 +42,7 @@ def insist_on_question(text: str) -> None:
 
 
 def _writing(tree: Any) -> Iterator[str]:  # noqa: ANN401 - JSON as DuckDB wrote it
-    """Yield what in the tree may do more than read, in words. Without recursion: no question may exhaust the stack."""
+    """Yield a sentence for each part of the tree that may do more than read. It does not recurse, so no question exhausts the stack."""
     rest = [tree]
     while rest:
         node = rest.pop()

@@ -1,7 +1,6 @@
-"""Reading what lies in a run folder, which may have come from anywhere and been changed by anybody.
+"""Read the files of a run folder. The folder may be from anywhere, and anyone may have changed it.
 
-The boundary of all readers: whatever is wrong with a file becomes a StoreError that names it, so that one damaged run or trial never keeps
-the others from being read.
+Every fault of a file becomes a StoreError with its path. So one damaged run or trial never prevents reading the others.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ CHANGED = "the file was changed; verify the run with its MANIFEST.sha256"
 
 
 def read_json(path: Path, bound: FileBound = PART) -> Any:  # noqa: ANN401 - JSON is anything until its reader has checked it
-    """Return the JSON in `path`. Raises StoreError with the path where it is absent or no JSON; NaN, infinity and huge numbers are none."""
+    """Return the JSON in `path`. Raises StoreError if the file is missing or not JSON; NaN, infinity and huge numbers are refused."""
     try:
         read = outside.read(path, bound)
         return outside.json_of(read)
@@ -35,7 +34,7 @@ def read_json(path: Path, bound: FileBound = PART) -> Any:  # noqa: ANN401 - JSO
 
 @contextmanager
 def reading(what: Path) -> Iterator[None]:
-    """Around the reading of a run or a part of it: an exception that is none of ours is a fault of its files. Raises StoreError."""
+    """Raise StoreError for any foreign exception in the block, which reads `what`, a run or a part of it: its files are at fault."""
     try:
         yield
     except (DutlabError, MemoryError):
@@ -51,19 +50,19 @@ _PORTS_OF_A_WIRE = 2
 
 
 def dut_of(resolved: Mapping[str, Any]) -> str:
-    """The host that was measured: the one called `dut`, or the first that a path goes through; `dut` where neither is known."""
+    """Return the host that was measured: the one named `dut`, else the first host inside a path, else `dut`."""
     hosts = _of(resolved, "hosts")
     through = (path[1] for path in _paths(resolved) if len(path) > _PORTS_OF_A_WIRE)
     return _DUT if _DUT in hosts else next(through, _DUT)
 
 
 def hosts_along(resolved: Mapping[str, Any]) -> list[str]:
-    """The hosts of all links, each once, in the order in which packets come by them."""
+    """Return the hosts of all links, each once, in the order in which packets pass them."""
     return list(dict.fromkeys(host for path in _paths(resolved) for host in path))
 
 
 def _paths(resolved: Mapping[str, Any]) -> Iterator[list[str]]:
-    """The hosts of each link, a host for each port."""
+    """Yield the hosts of each link, one for each port."""
     for link in _of(resolved, "links").values():
         ports = (link.get("path") or link.get("segment")) if isinstance(link, Mapping) else None
         if isinstance(ports, Sequence) and not isinstance(ports, str):

@@ -1,6 +1,6 @@
-"""The record that a trial leaves behind, as JSON in `trials/NNNN/record.json`.
+"""Record of a trial, as JSON in `trials/NNNN/record.json`.
 
-Written once and never rewritten. `record_schema()` is the contract in contracts/record.schema.json.
+It is written once and never rewritten. `record_schema()` is the contract in contracts/record.schema.json.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from dutlab.spec.workloads import settings_schema
 from dutlab.subject import Figures, Subject, Way
 
 SCHEMA_VERSION = 4
-"""Schema version of everything in a run folder; raised when an older reader would misread."""
+"""Schema version of all files in a run folder. It is raised when an older reader would misread a file."""
 
 PUBLISHED = "published"
-"""The table of an imported record that says in which digits and unit each figure was printed."""
+"""Table of an imported record: digits and unit in which each figure was printed."""
 LEFT_OUT, ASSUMED = "left_out", "assumed"
-"""Tables of an imported record: what of its file is in no figure, and the units that the file does not name."""
+"""Tables of an imported record: values of the file that are in no figure, and units that the file does not name."""
 
 
 class _Strict(BaseModel):
@@ -64,7 +64,7 @@ def _read_figures(entries: Sequence[SubjectFigures]) -> Figures:
 
 
 def figure_entries(figures: Figures) -> list[dict[str, Any]]:
-    """Return the entries of a record's file."""
+    """Return figures as the entries of a record's file, one for each subject."""
     return [{"subject": _fields(subject), "values": values} for subject, values in Figures(figures).by_subject()]
 
 
@@ -74,7 +74,7 @@ def _fields(subject: Subject) -> dict[str, Any]:
 
 
 def _as_entries(found: object, info: ValidationInfo) -> object:
-    """A record that is made may be given its figures as they are in memory; one that is read may not."""
+    """Return figures in memory as entries. In a file only entries are valid, so nothing is converted then."""
     return figure_entries(Figures(found)) if isinstance(found, Mapping) and info.context is not FROM_FILE else found
 
 
@@ -86,10 +86,10 @@ def _figures_schema(_source: object, handler: GetCoreSchemaHandler) -> CoreSchem
 
 
 FROM_FILE = object()
-"""The context of validation where what is validated lay in a file."""
+"""Validation context of data from a file."""
 
 RecordFigures = Annotated[Figures, GetPydanticSchema(_figures_schema)]
-"""In a file a list, an entry for each subject."""
+"""Figures of a record; in a file a list with an entry for each subject."""
 
 
 class DoubtRecord(_Strict):
@@ -104,7 +104,7 @@ class DoubtRecord(_Strict):
 
     @classmethod
     def of(cls, doubt: Doubt) -> Self:
-        """The record of a doubt."""
+        """Return the record of a doubt."""
         kind = doubt.kind
         words = {"kind": kind.name, "grade": kind.grade.value, "text": kind.text, "remedy": kind.remedy}
         return cls.model_validate({**words, "detail": doubt.detail, "about": doubt.about})
@@ -118,7 +118,7 @@ class FlowRecord(Flow):
 
     @classmethod
     def of(cls, flow: Flow) -> Self:
-        """The record of a flow."""
+        """Return the record of a flow."""
         return cls(**{f.name: getattr(flow, f.name) for f in fields(Flow)}, balances=flow.balances)
 
 
@@ -168,14 +168,14 @@ class TrialRecord(_Strict):
     """Paths of the untouched outputs, relative to the trial's folder."""
 
     def doubted(self, kind: DoubtKind) -> bool:
-        """Return whether it has a doubt of this kind."""
+        """Return whether the record has a doubt of this kind."""
         return any(d.kind == kind.name for d in self.doubts)
 
 
 def found_of(measured: Measured) -> dict[str, Any]:
-    """The fields of a record that a method or a tool filled, doubts apart: those of the trial come to them.
+    """Return the fields of a record that a method or a tool filled, except doubts.
 
-    NaN and infinity are not figures and left out; in a table they are an empty place.
+    NaN and infinity are left out of the figures. In a table they become None.
     """
     return {
         "figures": Figures({place: {k: v for k, v in of.items() if isfinite(v)} for place, of in measured.figures.items()}),
@@ -192,11 +192,11 @@ def _finite(value: float | str | None) -> float | str | None:
 
 
 def above_line_doubts(figures: Mapping[str, Mapping[str, float]], ceilings: Mapping[str, Mapping[str, float]]) -> list[Doubt]:
-    """One for each figure that is more than its link can carry."""
+    """Return a doubt for each figure that is more than its link can carry."""
     return [Doubt(DoubtKind.ABOVE_LINE_RATE, detail, link) for link, detail in above_line(figures, ceilings)]
 
 
 def record_schema() -> dict[str, Any]:
-    """JSON Schema of a record."""
+    """Return the JSON Schema of a record."""
     schema = TrialRecord.model_json_schema()
     return {**schema, "$defs": {**schema["$defs"], **settings_schema()}}

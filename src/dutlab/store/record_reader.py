@@ -34,7 +34,7 @@ _ANY_JSON = SchemaValidator(core_schema.typed_dict_schema({}, extra_behavior="ig
 
 
 class OtherForm(ValueError):
-    """The file does not have RunFolder's form; it may still be a record."""
+    """Error: the file does not have RunFolder's form; it may still be a record."""
 
 
 class RecordReader:

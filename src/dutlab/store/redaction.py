@@ -1,8 +1,8 @@
-"""Passwords that files of a run have, taken out of the copies that leave this machine (outgoing.py).
+"""Cover passwords in the copies of run files that leave this machine (outgoing.py).
 
-A command of the user's own may print what it likes: its environment, an address with a login, a key. Such text is kept with the run, since
-what was measured is never rewritten, and covered with asterisks in the copies: the values of variables that hold passwords on this
-machine, and what is written as passwords are. A length stays as it was, so every format stays readable.
+A user's command may print secrets: its environment, an address with a login, a key. The run keeps such text, because measured files are
+never rewritten. Asterisks cover it in the copies: the values of variables that hold passwords on this machine, and text in the form of
+a password. The length of a text stays the same, so every format stays readable.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
     import duckdb
 
 _SHORTEST = 5
-"""A shorter value would be found in half of all numbers."""
+"""Length of the shortest value that is covered. Shorter values would match parts of ordinary numbers."""
 _SECRET_NAME = re.compile(r"PASSW(?:OR)?D|SECRET|TOKEN|ACCESS_KEY|PRIVATE_KEY|API_?KEY|CREDENTIAL")
 _NAMED_BY = ("password_from", "privacy_from", "community_from")
 _VALUE = rb"""[^\s"'\\,;&*][^\s"'\\,;&]*"""
 _NAME = rb"(?<![A-Za-z0-9_])(?=[A-Z0-9_]*(?:PASSW(?:OR)?D|SECRET|TOKEN|ACCESS_KEY|PRIVATE_KEY|API_?KEY))[A-Z0-9_]+"
-_WRITTEN = {  # each takes a time that grows as the text does, whatever the text is
+_WRITTEN = {  # each takes time linear in the length of the text
     "a variable": re.compile(_NAME + rb"=(" + _VALUE + rb")"),
     "a password": re.compile(rb"[Pp]assw(?:or)?d\"?[ \t]*[=:][ \t]*\"?(" + _VALUE + rb")"),
     "a login in an address": re.compile(rb"""(?<=[a-z0-9+.-])://[^\s/@:"'\\]*:([^\s/@"'\\*][^\s/"'\\]*)@"""),
@@ -47,23 +47,23 @@ _WRITTEN = {  # each takes a time that grows as the text does, whatever the text
 }
 _TABLE = ".parquet"
 _BARE = re.compile(r"(?:U?(?:TINY|SMALL|BIG|HUGE)?INT(?:EGER)?|U?INTEGER|FLOAT|DOUBLE|DECIMAL.*|BOOLEAN|DATE|TIME.*|INTERVAL)")
-"""Types of DuckDB whose values hold no text."""
+"""Types of DuckDB whose values cannot be text."""
 _AT_ONCE_BYTES, _LONGEST_LINE_BYTES = 1 << 20, 64 << 20
 _ROWS_AT_ONCE = 10_000
 
 
 @dataclass(frozen=True)
 class RedactedFile:
-    """One file of a copy that is not as it was measured."""
+    """File of a copy that differs from the measured file."""
 
     sha256: str
     """Hash of the copy."""
     taken: Mapping[str, int]
-    """Kind of secret → how often it was covered."""
+    """Kind of secret → number of places where it was covered."""
 
 
 class Redactor:
-    """Takes out the secrets of an environment: what is called one there, and the variables that `resolved`, of a run, names."""
+    """Redactor of the secrets of an environment: variables named as secrets, and variables that a run's resolved.json names."""
 
     def __init__(self, resolved: Mapping[str, Any], environment: Mapping[str, str]) -> None:
         self._known = dict[bytes, str]()
@@ -82,7 +82,7 @@ class Redactor:
                 self._known.setdefault(os.fsencode(form), what)
 
     def redacted(self, name: str, file: BinaryIO) -> tuple[BinaryIO, RedactedFile | None]:
-        """Return the file, or a temporary copy without its secrets, and what was covered."""
+        """Return the file and None, or a temporary copy without its secrets and a report about it."""
         if name.endswith(_TABLE) and (result := self._redacted_table(file)) is not None:
             return result
         taken = Counter[str]()
@@ -91,7 +91,7 @@ class Redactor:
         file.seek(0)
         if not taken:
             return file, None
-        copy, known = tempfile.TemporaryFile(), hashlib.sha256()  # noqa: SIM115 -- closed by who reads it
+        copy, known = tempfile.TemporaryFile(), hashlib.sha256()  # noqa: SIM115 -- its reader closes it
         for piece in _pieces(file):
             copy.write(covered := self._covered(piece, Counter()))
             known.update(covered)
@@ -99,9 +99,9 @@ class Redactor:
         return copy, RedactedFile(known.hexdigest(), dict(taken))
 
     def _redacted_table(self, file: BinaryIO) -> tuple[BinaryIO, RedactedFile | None] | None:
-        """Return it for Parquet, whose pages are compressed: a table with secrets is written again. None for other files.
+        """Return the result of redacted() for a Parquet file; None for other files. Pages are compressed, so the table is written again.
 
-        Raises StoreError for a table that cannot be read to its end: its secrets are not known.
+        Raises StoreError if the table cannot be read to its end, because its secrets are then unknown.
         """
         import duckdb  # noqa: PLC0415 - 80 ms that only this needs
 
@@ -120,7 +120,7 @@ class Redactor:
                 with tempfile.NamedTemporaryFile(suffix=_TABLE) as part:
                     select = f"SELECT {', '.join(chosen)} FROM read_parquet($path)"  # noqa: S608 - names and texts are quoted
                     connection.execute(f"COPY ({select}) TO '{part.name}' (FORMAT PARQUET, COMPRESSION ZSTD)", {"path": path})
-                    copy = Path(part.name).open("rb")  # noqa: SIM115 -- closed by who reads it
+                    copy = Path(part.name).open("rb")  # noqa: SIM115 -- its reader closes it
             except duckdb.Error as error:
                 raise StoreError(
                     f"{getattr(file, 'name', 'a table')}: cannot be searched for secrets: {str(error).splitlines()[0]}",
@@ -131,7 +131,7 @@ class Redactor:
         return copy, RedactedFile(known, dict(taken))
 
     def _column(self, connection: duckdb.DuckDBPyConnection, path: str, name: str, kind: str, taken: Counter[str]) -> str:
-        """SQL of a column without its secrets."""
+        """Return the SQL of a column without its secrets, and count them in `taken`."""
         column, head = _named(name), _named(self._text(name, taken))
         if _BARE.fullmatch(kind):
             return f"{column} AS {head}"
@@ -145,7 +145,7 @@ class Redactor:
         return f"CASE {column}::VARCHAR {cases} ELSE {column}::VARCHAR END AS {head}"
 
     def text(self, text: str) -> str:
-        """A text without its secrets."""
+        """Return a text without its secrets."""
         return self._text(text, Counter())
 
     def _text(self, text: str, taken: Counter[str]) -> str:
@@ -159,7 +159,7 @@ class Redactor:
         if self._values is not None:
             data = self._values.sub(value, data)
         for what, pattern in _WRITTEN.items():
-            covered = bytearray(data)  # in place: a line may have a million of them
+            covered = bytearray(data)  # in place: a line may have a million matches
             for m in pattern.finditer(data):
                 covered[m.start(1) : m.end(1)] = b"*" * (m.end(1) - m.start(1))
                 taken[what] += 1
@@ -169,7 +169,7 @@ class Redactor:
 
 
 def _pieces(file: BinaryIO) -> Iterator[bytes]:
-    """Some whole lines together; a line that is longer than any of ours comes in parts."""
+    """Yield pieces of several whole lines. A line longer than any that dutlab writes comes in parts."""
     piece = bytearray()
     while line := file.readline(_LONGEST_LINE_BYTES):
         piece += line
@@ -189,13 +189,13 @@ def _literal(text: str) -> str:
 
 
 def as_file(files: Mapping[str, RedactedFile], before: Mapping[str, Any]) -> bytes:
-    """REDACTED of a copy; `before` is what that of the run has, where it is a copy itself."""
+    """Return the content of REDACTED for a copy. `before` has the entries of the run's REDACTED, if the run is a copy itself."""
     new = {name: {"sha256": f.sha256, "taken": dict(f.taken)} for name, f in files.items()}
     return as_json({"schema_version": 1, "files": {**before, **new}})
 
 
 def in_words(files: Mapping[str, RedactedFile]) -> str:
-    """`2 passwords of 1 file: a login in an address, the value of PLUG_PASSWORD`."""
+    """Return words such as `covered 2 secrets in 1 file: a login in an address, the value of PLUG_PASSWORD; see redacted.json`."""
     kinds = sorted({what for f in files.values() for what in f.taken})
     count = sum(sum(f.taken.values()) for f in files.values())
     return f"covered {count} secret{'s' * (count > 1)} in {len(files)} file{'s' * (len(files) > 1)}: {', '.join(kinds)}; see {REDACTED}"
@@ -210,7 +210,7 @@ def _variables(value: Any) -> Iterator[str]:  # noqa: ANN401 -- JSON
 
 
 def _password_in(where: str) -> str:
-    """Return the password in a connection string of libpq."""
+    """Return the password in a connection string of libpq; empty if there is none."""
     if m := re.search(r"password\s*=\s*'?([^\s']+)", where):
         return m[1]
     try:

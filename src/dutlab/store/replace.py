@@ -1,7 +1,7 @@
-"""Files that follow from others and may be written again: reports, plots, caches. Whole or as before, and never outside their folder.
+"""Write derived files that may be written again, such as reports, plots and caches: atomically, and never outside their folder.
 
-A run folder may have come from anywhere. So a name out of a record becomes a file name here and nowhere else, and a symbolic link that
-lies in a run is not followed: what it points to belongs to somebody else.
+A run folder may be from anywhere. So only this module turns a name in a record into a file name, and it follows no symbolic link in
+a run, because its target may be another user's file.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from dutlab.store.write import as_store_error
 
 _LONGEST = 100
 _MODE = 0o666
-"""Less the umask, as of any file that a program writes."""
+"""Mode of new files before the umask."""
 
 
 def file_name(text: str) -> str:
-    """`text` as one part of a path: what cannot be in a name becomes `-`, `..` and an empty text included."""
+    """Return `text` as one part of a path. Characters that cannot be in a name become `-`; an empty result becomes `unnamed`."""
     return re.sub(r"[^A-Za-z0-9_.+-]+", "-", text).strip("-.+")[:_LONGEST].rstrip("-.") or "unnamed"
 
 
 def file_names(texts: Iterable[str]) -> list[str]:
-    """Return a file name for each text, each name once: `x`, `x-2`."""
+    """Return a file name for each text, without duplicates: `x`, `x-2`."""
     names, taken = list[str](), set[str]()
     for base in map(file_name, texts):
         free = (name for n in count(1) if (name := base if n == 1 else f"{base}-{n}").lower() not in taken)
         names.append(next(free))
-        taken.add(names[-1].lower())  # there are file systems that do not tell cases apart
+        taken.add(names[-1].lower())  # some file systems ignore case
     return names
 
 
 def folder_in(run: Path, *names: str) -> Path:
-    """A folder inside a run, made when it is not there. Raises InputError for a symbolic link on the way, StoreError."""
+    """Return a folder inside a run; make it if needed. Raises InputError if a part of its path is a symbolic link, StoreError."""
     folder = run
     for name in names:
         folder = folder / file_name(name)
@@ -54,7 +54,7 @@ def folder_in(run: Path, *names: str) -> Path:
 
 
 def replace_file(path: Path, data: bytes) -> Path:
-    """Writes `path` whole, in the place of what was there; a link in its place is replaced, not followed. Raises StoreError."""
+    """Write or replace `path` atomically. A link is replaced, not followed. Raises StoreError."""
     part = path.with_name(f".{file_name(path.name)}.{secrets.token_hex(4)}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -65,6 +65,6 @@ def replace_file(path: Path, data: bytes) -> Path:
     except OSError as error:
         raise as_store_error(error, path, len(data)) from error
     finally:
-        with contextlib.suppress(OSError):  # its folder may be none
+        with contextlib.suppress(OSError):  # its folder may not exist
             part.unlink()
     return path

@@ -1,23 +1,23 @@
 """One run as a folder of plain files, each written once.
 
-    experiment.yaml testbed.yaml      as given; resolved.json as understood
+    experiment.yaml testbed.yaml      as the user wrote them; resolved.json has them with all defaults
     plan.json                         trials in order, seed, estimate
     seal.json                         the run's token, and proof of who made it: undo and resume check it
-    hosts/NAME.json                   facts; NAME~2.json is what a resumed run found
-    doctor.json                       what distorts results on the testbed; doctor~2.json of a resumed run
-    journal.jsonl                     the runner's; journal.seal proves that it is whole
-    events.jsonl                      what happened, as it happened: for looking on
+    hosts/NAME.json                   facts; NAME~2.json has those of a resumed run
+    doctor.json                       findings: what distorts results on the testbed; doctor~2.json of a resumed run
+    journal.jsonl                     changes made to hosts; journal.seal proves that it is whole
+    events.jsonl                      events of the run, for live views
     trials/0001/raw/…                 every tool's own output
     trials/0001/samples.parquet       time series; absent when nothing was watched
     trials/0001/details.json          histograms and commands (store.details)
     trials/0001/record.json           written last: a trial is complete when it exists
-    trials/0007.cut-1/                what was there when a trial was cut
-    trials/0007.disturbed-1/          an attempt that does not count, whole, with its record (store.attempts)
+    trials/0007.cut-1/                files of a trial that was cut
+    trials/0007.disturbed-1/          an attempt that does not count, complete with its record (store.attempts)
     MANIFEST.sha256                   written when the run has finished
     additions/0001.json               a note or a file that a person added later, with its hash
-    report/                           made from the rest, and may be made again
+    report/                           made from the other files; it may be made again
 
-Times and names come from the caller; nothing here reads a clock.
+    Times and names come from the caller; this module reads no clock.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from dutlab.subject import Figures
 
 
 class NewerRun(StoreError):
-    """A file of a run was written by a newer dutlab than this one."""
+    """Error: a newer dutlab wrote a file of the run."""
 
     def __init__(self, path: Path, found: object) -> None:
         what = f"{path}: has schema_version {found!r}, and this dutlab reads up to {SCHEMA_VERSION}"
@@ -59,7 +59,7 @@ class NewerRun(StoreError):
 
 
 class OlderRun(StoreError):
-    """A file of a run was written by an older dutlab, in another form."""
+    """Error: an older dutlab wrote a file of the run, in another form."""
 
     def __init__(self, path: Path, found: int) -> None:
         what = f"{path}: has schema_version {found}, and this dutlab reads {SCHEMA_VERSION} only"
@@ -68,7 +68,7 @@ class OlderRun(StoreError):
 
 
 class RunFolder:
-    """A run on disk. Nothing is cached: what a method returns is what the files say now."""
+    """Run on disk. Nothing is cached: each call reads the files again."""
 
     def __init__(self, path: Path, sync: Sync = Sync.EACH) -> None:
         self.path, self._sync = path, sync
@@ -87,7 +87,7 @@ class RunFolder:
         token: str | None = None,
         sync: Sync = Sync.EACH,
     ) -> Self:
-        """A new folder under `runs`, whole or absent. `testbed_yaml` is None for an embedded lab; `sync` is of its trials.
+        """Create a run's folder in `runs`, atomically. `testbed_yaml` is None for an embedded lab; `sync` applies to its trials.
 
         Raises StoreError: DiskFull, AlreadyWritten, or `runs` cannot be written.
         """
@@ -115,7 +115,7 @@ class RunFolder:
 
     @classmethod
     def open(cls, path: Path) -> Self:
-        """An existing run, finished or not. Raises InputError when `path` is none."""
+        """Open an existing run, finished or not. Raises InputError if `path` is not a run."""
         if not path.is_dir():
             raise InputError(f"{path}: is not a folder", remedy="name a run's folder, as in runs/2026-11-21T0801Z-firewall-modes-3f2a")
         if absent := [n for n in ("plan.json", "resolved.json", "trials") if not (path / n).exists()]:
@@ -124,17 +124,17 @@ class RunFolder:
 
     @property
     def has_begun(self) -> bool:
-        """True if one of its trials has begun."""
+        """True if a trial of the run has begun."""
         return next(self._trials(), None) is not None
 
     def withdraw(self) -> None:
-        """Takes the run away if no trial of it was begun; otherwise it stays."""
+        """Delete the run if none of its trials has begun."""
         if not self.has_begun:
             shutil.rmtree(self.path, ignore_errors=True)
 
     @property
     def name(self) -> str:
-        """Name, as in `2026-11-21T0801Z-firewall-modes-3f2a`."""
+        """Name of the run, such as `2026-11-21T0801Z-firewall-modes-3f2a`."""
         return self.path.name
 
     @property
@@ -144,55 +144,55 @@ class RunFolder:
 
     @property
     def token(self) -> str:
-        """Token that identifies this run wherever its folder is; empty for one that was made without."""
+        """Token that identifies this run wherever its folder is; empty for runs without one."""
         return token_of(self.path)
 
     @property
     def plan(self) -> dict[str, Any]:
-        """plan.json. Raises StoreError."""
+        """Content of plan.json. Raises StoreError."""
         return _object(self.path / "plan.json", PLAN)
 
     @property
     def resolved(self) -> dict[str, Any]:
-        """resolved.json. Raises StoreError."""
+        """Content of resolved.json. Raises StoreError."""
         return _object(self.path / "resolved.json")
 
     def write_host(self, name: str, facts: Mapping[str, Any]) -> Path:
-        """Keeps a host's facts. A later call for the same host writes NAME~2.json: what a resumed run found. Raises StoreError."""
+        """Write a host's facts. A later call for the same host, in a resumed run, writes NAME~2.json. Raises StoreError."""
         return _write_next(self.path / "hosts", checked_component(name), facts)
 
     def write_calibration(self, calibration: Mapping[str, Any]) -> Path:
-        """Keeps what the rig did without the DUT; a resumed run's goes to calibration~2.json. Raises StoreError."""
+        """Write the results of the rig without the DUT; those of a resumed run go to calibration~2.json. Raises StoreError."""
         return _write_next(self.path, "calibration", calibration)
 
     def write_findings(self, findings: Sequence[Mapping[str, Any]]) -> Path:
-        """Keeps what distorts results; what a resumed run found goes to doctor~2.json. Raises StoreError."""
+        """Write the findings; those of a resumed run go to doctor~2.json. Raises StoreError."""
         return _write_next(self.path, "doctor", {"schema_version": SCHEMA_VERSION, "findings": list(findings)})
 
     def findings(self) -> list[dict[str, Any]]:
-        """Findings of every time that the testbed was examined. Raises NewerRun, StoreError."""
+        """Return the findings of all examinations of the testbed. Raises NewerRun, StoreError."""
         files = [_object(p) for p in sorted(self.path.glob("doctor*.json"))]
         return [f for file in files for f in file.get("findings", []) if isinstance(f, dict)]
 
     @property
     def calibration(self) -> dict[str, Any]:
-        """calibration.json; empty when the rig was not measured. Raises StoreError."""
+        """Content of calibration.json; empty if the rig was not measured. Raises StoreError."""
         path = self.path / "calibration.json"
         return _object(path) if path.exists() else {}
 
     def hosts(self) -> dict[str, dict[str, Any]]:
-        """Facts by the name of their file: `dut`, and `dut~2` of a resumed run. Raises StoreError."""
+        """Return facts by the name of their file: `dut`, and `dut~2` of a resumed run. Raises StoreError."""
         return {p.stem: _object(p) for p in sorted((self.path / "hosts").glob("*.json"))}
 
     def write_trial(
         self, record: TrialRecord, raw: Mapping[str, bytes], samples: Iterable[SampleRow] = (), details: TrialDetails | None = None
     ) -> TrialRecord:
-        """Keeps a trial: raw outputs, samples and details first, the record last. Returns the record with `raw` and `watched` filled in.
+        """Write a trial: raw outputs, samples and details first, the record last. Return the record with `raw` and `watched` filled in.
 
-        What is larger than readers take is kept among the raw outputs, and the record says so.
+        A record or details larger than readers accept become raw outputs; for a record, the trial is then marked failed.
 
         Keys of `raw` are relative paths under raw/. Raises StoreError (DiskFull, AlreadyWritten, UnsafeName); the trial
-        then has no record, and nothing that this call wrote is left.
+        then has no record, and a new folder is removed.
         """
         rows = list(samples)
         bounded_record, kept_raw, data = _bounded(record.model_copy(update={"watched": means_of(rows)}) if rows else record, raw, details)
@@ -229,13 +229,13 @@ class RunFolder:
         return bounded_record
 
     def finished(self) -> set[int]:
-        """Trials that have a record."""
-        return {n for n, folder in self._trials() if os.path.isfile(f"{folder}/record.json")}  # noqa: PTH113 -- of tens of thousands
+        """Return the trials that have a record."""
+        return {n for n, folder in self._trials() if os.path.isfile(f"{folder}/record.json")}  # noqa: PTH113 -- for speed
 
     def discard_incomplete(self, trial: int) -> Path | None:
-        """Moves what a cut trial left to trials/NNNN.cut-1 (or the next free number), so that the trial can be done again.
+        """Move the folder of a cut trial to trials/NNNN.cut-1 (or the next free number), so that the trial can be done again.
 
-        None when nothing was there. Raises AlreadyWritten for a trial that has its record, StoreError.
+        Return the new path; None if there was no folder. Raises StoreError, also for a trial that has its record.
         """
         folder = trial_folder(self.path, trial)
         if not folder.exists():
@@ -253,19 +253,19 @@ class RunFolder:
         return aside
 
     def record(self, trial: int) -> TrialRecord:
-        """The record of a finished trial as it was written. Raises NewerRun, StoreError."""
+        """Return the record of a finished trial as it was written. Raises NewerRun, StoreError."""
         return _read_record(trial_folder(self.path, trial), trial)
 
     def records(self) -> Iterator[TrialRecord]:
-        """Records of all finished trials, in their order, judged (store.judged). Raises NewerRun, StoreError."""
+        """Yield the records of all finished trials in order, judged (store.judged). Raises NewerRun, StoreError."""
         yield from judged([self.record(trial) for trial in sorted(self.finished())], count=self.counts_disturbed)
 
     def readable_records(
         self, faults: list[str], *, without: Collection[str] = (), keep: Callable[[TrialRecord], TrialRecord] = lambda record: record
     ) -> Iterator[TrialRecord]:
-        """Records of all finished trials, without damaged ones, which are named in `faults`. Raises NewerRun.
+        """Yield the records of all finished trials, judged. Damaged records are left out and added to `faults`. Raises NewerRun.
 
-        Records come without the parts that are named, and of each is held what `keep` makes of it.
+        Records are read without the parts in `without`. `keep` is applied to each record, to reduce what is kept in memory.
         """
         records, reader = [], RecordReader(without)
         for trial in sorted(self.finished()):
@@ -284,15 +284,15 @@ class RunFolder:
         return isinstance(experiment, dict) and experiment.get("disturbed") == "count"
 
     def attempts(self) -> list[Attempt]:
-        """The attempts that were set aside, in the order of trials and attempts."""
+        """Return the attempts that were set aside, in the order of trials and attempts."""
         return list(attempts_in(self.path))
 
     def set_aside(self, trial: int, reason: AttemptReason) -> Attempt:
-        """Keeps a finished trial as an attempt that does not count; the trial can be done again. Raises StoreError."""
+        """Keep a finished trial as an attempt that does not count, so that the trial can be done again. Raises StoreError."""
         return set_aside(self.path, trial, reason)
 
     def set_aside_records(self) -> list[tuple[AttemptReason, TrialRecord]]:
-        """Why each of those attempts does not count, and its record. Raises NewerRun, StoreError."""
+        """Return the reason and the record of each attempt that was set aside. Raises NewerRun, StoreError."""
         pairs = [(a.reason, _read_record(a.folder, a.trial)) for a in self.attempts()]
         return [
             (reason, as_disturbed(record, "the other trials of its cell were calmer"))
@@ -302,21 +302,21 @@ class RunFolder:
         ]
 
     def details(self, trial: int) -> TrialDetails:
-        """Histograms and commands of a finished trial; empty where there are none. Raises StoreError."""
+        """Return the histograms and commands of a finished trial; empty if there are none. Raises StoreError."""
         return details_in(trial_folder(self.path, trial))
 
     def samples_path(self, trial: int) -> Path | None:
-        """The trial's time series, or None when nothing was watched."""
+        """Return the path of a trial's time series; None if nothing was watched."""
         path = trial_folder(self.path, trial) / "samples.parquet"
         return path if path.is_file() else None
 
     @property
     def is_closed(self) -> bool:
-        """True if the run has its manifest: nothing is added to it any more."""
+        """True if the run has its manifest, so that no further file is added."""
         return (self.path / MANIFEST).exists()
 
     def write_manifest(self) -> Path:
-        """Closes the run; harmless on a closed one that is unchanged. Raises AlreadyWritten, StoreError."""
+        """Close the run with its manifest. A closed, unchanged run is left as it is. Raises AlreadyWritten, StoreError."""
         self.remove_leftovers()
         path = self.path / MANIFEST
         if path.exists() and self.verify_manifest().none:
@@ -330,13 +330,13 @@ class RunFolder:
         return path
 
     def remove_leftovers(self) -> None:
-        """Removes the temporary files of writers that were killed. Call it with the run's journal held: no other process writes then."""
+        """Remove the temporary files of killed writers. The caller holds the lock on the journal, so no other process writes."""
         for folder, _, names in os.walk(self.path):
             for name in filter(is_temporary, names):
                 Path(folder, name).unlink(missing_ok=True)
 
     def verify_manifest(self) -> ManifestDifference:
-        """Return what was changed since the run was closed. Raises StoreError when it never was."""
+        """Return the changes since the run was closed. Raises StoreError if it was never closed."""
         return compare(self.path)
 
     def _trials(self) -> Iterator[tuple[int, Path]]:
@@ -349,20 +349,20 @@ class RunFolder:
 
 
 def _read_record(folder: Path, trial: int, reader: RecordReader | None = None) -> TrialRecord:
-    """The record in a trial's folder. Raises NewerRun, StoreError."""
+    """Return the record in a trial's folder. Raises NewerRun, StoreError."""
     path = folder / "record.json"
     with reading(path):
         try:
             record = _record_in(outside.read(path, RECORD), reader or RecordReader())
         except (ValidationError, OSError):
-            record = _record_of(path)  # says what is wrong, and distinguishes a newer version from damage
+            record = _record_of(path)  # raises a precise error: a newer version, or the fault
     if record.trial != trial:
         raise StoreError(f"{path}: is the record of trial {record.trial}", remedy=CHANGED)
     return record
 
 
 def _record_in(data: bytes, reader: RecordReader) -> TrialRecord:
-    """Raises ValidationError."""
+    """Return the record in `data`. Raises ValidationError."""
     try:
         return reader.read(data)
     except ValueError:
@@ -370,7 +370,7 @@ def _record_in(data: bytes, reader: RecordReader) -> TrialRecord:
 
 
 def details_in(folder: Path) -> TrialDetails:
-    """The details in the folder of a trial or an attempt; empty where there are none. Raises StoreError."""
+    """Return the details in the folder of a trial or an attempt; empty if there are none. Raises StoreError."""
     path = folder / "details.json"
     with reading(path):
         try:
@@ -382,7 +382,7 @@ def details_in(folder: Path) -> TrialDetails:
 def _bounded(
     record: TrialRecord, raw: Mapping[str, bytes], details: TrialDetails | None
 ) -> tuple[TrialRecord, dict[str, bytes], dict[str, bytes]]:
-    """Return the record as written, the raw outputs by name, and the other files: none so large that readers would refuse it."""
+    """Return the record, the raw outputs by name, and the other files, all within the limits of readers."""
     outputs, beside = dict(raw), dict[str, bytes]()
     if details:
         data = details.model_dump_json().encode() + b"\n"
@@ -405,7 +405,7 @@ def _json(record: TrialRecord) -> bytes:
 
 
 def _write_next(folder: Path, name: str, value: Mapping[str, Any]) -> Path:
-    """NAME.json, or NAME~2.json and so on where earlier ones are."""
+    """Write NAME.json, or NAME~2.json and so on if earlier files exist. Return the path."""
     earlier = len(list(folder.glob(f"{name}~*.json"))) + (folder / f"{name}.json").exists()
     path = folder / (f"{name}~{earlier + 1}.json" if earlier else f"{name}.json")
     write_once(path, as_json(value))
@@ -423,7 +423,7 @@ def _record_of(path: Path) -> TrialRecord:
 
 
 def _object(path: Path, bound: FileBound = PART) -> dict[str, Any]:
-    """A JSON object. One with another schema_version than ours is refused before anything else is read into it."""
+    """Return a JSON object. Another schema_version than ours is refused first. Raises NewerRun, OlderRun, StoreError."""
     document = read_json(path, bound)
     if not isinstance(document, dict):
         raise StoreError(f"{path}: not a JSON object", remedy=CHANGED)

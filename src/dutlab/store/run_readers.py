@@ -1,8 +1,8 @@
-"""Read what an index keeps of many runs: in this process while that is quick, then in several processes at once.
+"""Read the index rows of many runs: in this process while that is quick, otherwise in several processes at once.
 
-One process mostly waits for the disk, one file after the other, and parses on one core. The readers are forked from a separate process,
-which has imported the modules once: this process may have threads, which a fork would lose.
-Where a reader has ended, its share is read here. When this process is killed, the pipes end, and with them the readers.
+One process mostly waits for the disk, one file after another, and parses on one core. The readers are forked from a separate process
+that has imported the modules once, because this process may have threads, which a fork would lose.
+If a reader has ended, this process reads its share. If this process is killed, the pipes close and the readers end.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ Rows = dict[str, list[tuple[Any, ...]]]
 FINISHED = "finished"
 """Beginning of the signature of a run with its manifest."""
 _ALONE_S = 0.5
-"""Time in which one process reads alone: starting the others takes about as long."""
+"""Seconds in which this process reads alone. Starting the readers takes about as long."""
 _WORTH_S = 1.0
-"""Least remaining time, at the pace so far, for which others are started."""
+"""Smallest remaining time in seconds, at the pace so far, for which readers are started."""
 _READERS = 8
-"""Also with fewer cores: a disk answers several questions sooner when it has them at once. What they find is taken in by one process,
-which two or three cores keep busy."""
+"""Number of readers, also on fewer cores, because a disk is faster with several requests at once. One process takes in their rows;
+two or three cores of readers keep it busy."""
 _AT_ONCE = 8
-"""Runs that a reader is given at a time; it has twice as many, so that it never waits for more."""
+"""Runs given to a reader at a time. It has two such portions, so that it never waits."""
 
 
 class KnownRun(NamedTuple):
-    """Entry of an index about a run: its name, the number of its folder now, and its signature when it was read; empty if it never was."""
+    """Entry of an index about a run: name, current inode number of the folder, and signature when it was read (empty: never)."""
 
     name: str
     folder: int
@@ -48,17 +48,17 @@ class KnownRun(NamedTuple):
 
 
 class FoundRun(NamedTuple):
-    """Contents of the run's files now."""
+    """Current rows of a run."""
 
     name: str
     folder: int
     seen: str
     rows: Rows | None
-    """None: the index has it so. Empty: the folder is not a run any more."""
+    """Rows of the run. None: the index is up to date. Empty: the folder is not a run any more."""
 
 
 def signature(path: str) -> str:
-    """Return a signature that changes while a run is running; a finished run's folder stays the same except for its report."""
+    """Return a signature of the run's folder. It changes while the run is running; a finished run's files do not change."""
     try:
         return f"{FINISHED} {os.stat(f'{path}/{MANIFEST}').st_mtime_ns}"  # noqa: PTH116 - called for every run of the folder
     except OSError:
@@ -70,13 +70,13 @@ def signature(path: str) -> str:
 
 
 def damaged_rows(path: Path, seen: str, folder: int, error: Exception) -> Rows:
-    """Return the rows of a run that cannot be read, whatever the reason: it hinders no other."""
+    """Return the rows of a run that cannot be read, so that the index still has the other runs."""
     fault = f"{path}: cannot be read: {type(error).__name__}: {error}"[:2000].encode(errors="backslashreplace").decode()
     return {"runs": [(path.name, seen, folder, "", "", 0, "", "", 0, 0, 0, 0, 0, "damaged", "[]", "", fault)]}
 
 
 def found_runs(runs: Path, known: Sequence[KnownRun], note: Callable[[str], None]) -> Iterator[FoundRun]:
-    """Look at each of the known runs, in their order. `note` is called before other processes are started."""
+    """Yield the current rows of each of the known runs, in order. `note` is called before other processes are started."""
     began = time.monotonic()
     for n, run in enumerate(known, 1):
         yield _found(runs, run)
@@ -92,19 +92,19 @@ def _found(runs: Path, run: KnownRun) -> FoundRun:
     state = signature(path)
     if state == run.seen:
         return FoundRun(run.name, run.folder, state, None)
-    if not os.path.exists(f"{path}/plan.json"):  # noqa: PTH110 - of a hundred thousand
+    if not os.path.exists(f"{path}/plan.json"):  # noqa: PTH110 - fast, for a hundred thousand runs
         return FoundRun(run.name, run.folder, state, {} if run.seen else None)
-    from dutlab.store.run_rows import rows_of  # noqa: PLC0415 -- a quarter of a second that an index does not need while it is up to date
+    from dutlab.store.run_rows import rows_of  # noqa: PLC0415 -- takes a quarter of a second, and an up-to-date index does not need it
 
     try:
         return FoundRun(run.name, run.folder, state, rows_of(Path(path), state, run.folder))
-    except Exception as error:  # noqa: BLE001 - the boundary: records of anybody come in here
+    except Exception as error:  # noqa: BLE001 - the boundary: foreign records are read here
         return FoundRun(run.name, run.folder, state, damaged_rows(Path(path), state, run.folder, error))
 
 
 @dataclass(frozen=True)
 class _Reader:
-    """A process that reads runs, in the order in which it is given them."""
+    """Process that reads runs in the order in which it receives them."""
 
     known: FileIO
     found: BinaryIO
@@ -112,7 +112,7 @@ class _Reader:
 
     def give(self, some: Sequence[KnownRun]) -> None:
         self.given.append(some)
-        with suppress(OSError):  # take() sees that it is gone
+        with suppress(OSError):  # take() handles a reader that has ended
             self.known.write(pickle.dumps(some))
 
     def take(self, runs: Path) -> Sequence[FoundRun]:
@@ -154,7 +154,7 @@ def _readers(runs: Path) -> Iterator[list[_Reader]]:
             nothing = subprocess.DEVNULL
             process = subprocess.Popen(argv, pass_fds=theirs, stdin=nothing, stdout=nothing, stderr=nothing)
         except OSError:
-            pass  # take() sees that there is none
+            pass  # take() handles missing readers
         finally:
             for descriptor in theirs:
                 os.close(descriptor)
@@ -167,9 +167,9 @@ def _readers(runs: Path) -> Iterator[list[_Reader]]:
 
 
 def read() -> None:
-    """Work of a reader, until its pipes end. The arguments are those of _readers()."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for who asked
-    import dutlab.store.run_rows  # noqa: F401, PLC0415 -- once, and not in each
+    """Fork the readers and read runs until the pipes close. The arguments of the process come from _readers()."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is handled by the parent process
+    import dutlab.store.run_rows  # noqa: F401, PLC0415 -- once, before the fork
     from dutlab.store.record_reader import prepare  # noqa: PLC0415 -- as above
 
     prepare()

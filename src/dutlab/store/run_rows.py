@@ -1,4 +1,4 @@
-"""Rows that an index keeps of one run: one or more in each of its tables (index.py), made from the run's files."""
+"""Index rows of one run, made from its files, for each table of index.py."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _GRADES = ("severe", "warning", "note")
 
 
 def rows_of(path: Path, seen: str, folder: int) -> Rows:
-    """Return the rows of a run for each table. Raises whatever a foreign record can make it raise."""
+    """Return the rows of a run for each table. A foreign record may cause any exception."""
     records, faults, newer = list[TrialRecord](), list[str](), False
     resolved: dict[str, Any] = {}
     plan: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""The time series of a trial, as Parquet: columns t_s, host, sensor, name, unit, value. DuckDB in memory writes and reads it."""
+"""Time series of a trial in Parquet: columns t_s, host, sensor, name, unit, value. DuckDB in memory writes and reads it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _COLUMNS = ("t_s", "host", "sensor", "name", "unit", "value")
 
 
 class SampleRow(Protocol):
-    """One value at one time. `t_s` counts from the trial's start; `unit` is as one writes it behind a number."""
+    """One value at one time. `t_s` is seconds since the trial's start; `unit` is as written after a number."""
 
     @property
     def t_s(self) -> float: ...
@@ -41,7 +41,7 @@ class SampleRow(Protocol):
 
 
 def columns(rows: Iterable[SampleRow]) -> dict[str, NDArray[Any]]:
-    """Rows turned into arrays of equal length."""
+    """Return rows as arrays of equal length, by column."""
     import numpy as np  # noqa: PLC0415 - 80 ms that only some commands need
 
     samples = list(rows)
@@ -56,9 +56,9 @@ def columns(rows: Iterable[SampleRow]) -> dict[str, NDArray[Any]]:
 
 
 def means_of(rows: Iterable[SampleRow]) -> dict[str, dict[str, dict[str, dict[str, float]]]]:
-    """Sensor → host → unit → name → the mean of what was read, as a record keeps it; values that are not finite are left out.
+    """Return sensor → host → unit → name → mean value, in the form of a record. Values that are not finite are left out.
 
-    Without the first value where there are more: it was read before the load began.
+    The first of several values is left out, because it was read before the load began.
     """
     values: dict[tuple[str, str, str, str], list[tuple[float, float]]] = {}
     for row in rows:
@@ -74,7 +74,7 @@ def means_of(rows: Iterable[SampleRow]) -> dict[str, dict[str, dict[str, dict[st
 
 
 def write_samples(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Writes `arrays` (see columns()) to `path`, once. Raises DiskFull, AlreadyWritten, StoreError."""
+    """Write `arrays` (see columns()) to the new file `path`. Raises DiskFull, AlreadyWritten, StoreError."""
     import duckdb  # noqa: PLC0415 - as above
 
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
@@ -99,9 +99,9 @@ def write_samples(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
 
 
 def query_samples(paths: Sequence[Path], select: str, *, wanted: str = "") -> list[tuple[Any, ...]]:
-    """Rows of `select`, an SQL text over the table `samples` of all `paths`: its columns and `file`, the index into `paths`.
+    """Return the rows of the SQL text `select` over the table `samples` of all `paths`. Column `file` is the index into `paths`.
 
-    The text is ours, never the user's, who may give `wanted`: the variable of that name. Raises StoreError.
+    `select` must be our own SQL. Text of users goes into the SQL variable `wanted`. Raises StoreError.
     """
     if not paths:
         return []
@@ -124,7 +124,7 @@ def query_samples(paths: Sequence[Path], select: str, *, wanted: str = "") -> li
 
 
 class ManySamples(StoreError):
-    """A trial has more samples than a program takes in at once."""
+    """Error: a trial has more samples than a program may load at once."""
 
     def __init__(self, path: Path, rows: int) -> None:
         what = f"{path}: has {rows} samples, and at most {SAMPLE_ROWS} of a trial are taken in at once"
@@ -133,7 +133,7 @@ class ManySamples(StoreError):
 
 
 def samples_in_order(path: Path) -> Iterator[tuple[float, str, str, str, str, float]]:
-    """Rows t_s, host, sensor, name, unit, value of a trial's file, by host, sensor, name and time. Raises ManySamples, StoreError."""
+    """Yield rows t_s, host, sensor, name, unit, value of a file, by host, sensor, name and time. Raises ManySamples, StoreError."""
     import duckdb  # noqa: PLC0415 - as above
 
     try:
@@ -141,7 +141,7 @@ def samples_in_order(path: Path) -> Iterator[tuple[float, str, str, str, str, fl
             counted = connection.execute("SELECT sum(num_rows) FROM parquet_file_metadata($path)", {"path": literal_glob(path)}).fetchone()
             if counted is not None and (rows := int(counted[0] or 0)) > SAMPLE_ROWS:
                 raise ManySamples(path, rows)
-            select = f"SELECT {', '.join(_COLUMNS)} FROM read_parquet($path) ORDER BY host, sensor, name, t_s"  # noqa: S608 - our own words
+            select = f"SELECT {', '.join(_COLUMNS)} FROM read_parquet($path) ORDER BY host, sensor, name, t_s"  # noqa: S608 - our own SQL
             cursor = connection.execute(select, {"path": literal_glob(path)})
             while some := cursor.fetchmany(_AT_ONCE):
                 yield from some
@@ -154,11 +154,11 @@ def _unreadable(error: Exception) -> StoreError:
 
 
 def damaged_samples(paths: Sequence[Path], *, columns: Sequence[str] = _COLUMNS) -> dict[Path, str]:
-    """Those of `paths` that cannot be read to their end, and why; reads every value, so only a failed reader asks."""
+    """Return the damaged files of `paths`, each with the reason. It reads every value, so call it only after a reader has failed."""
     import duckdb  # noqa: PLC0415 - as above
 
     reason_by_path = dict[Path, str]()
-    read = f"SELECT sum(hash({', '.join(columns)})) FROM read_parquet($path)"  # noqa: S608 - our own words
+    read = f"SELECT sum(hash({', '.join(columns)})) FROM read_parquet($path)"  # noqa: S608 - our own SQL
     for path in paths:
         try:
             with in_memory() as connection, interruptible():
@@ -178,7 +178,7 @@ def _texts(values: Sequence[str]) -> NDArray[np.object_]:
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Around what DuckDB carries out: it says as a RuntimeError that Ctrl-C ended it. Raises KeyboardInterrupt."""
+    """Turn DuckDB's RuntimeError after Ctrl-C into KeyboardInterrupt."""
     try:
         yield
     except RuntimeError as error:
@@ -188,5 +188,5 @@ def interruptible() -> Iterator[None]:
 
 
 def literal_glob(path: Path) -> str:
-    """DuckDB reads every path as a glob; brackets make its special characters literal."""
+    """Return `path` with special characters in brackets, because DuckDB reads every path as a glob."""
     return "".join(f"[{c}]" if c in "*?[" else c for c in str(path))

@@ -1,9 +1,8 @@
-"""Proof that this machine's user made a run: the user's key seals its beginning, its journal and each line of that.
+"""Proof that this machine's user made a run: the user's key seals its settings, each line of its journal, and the journal's length.
 
-`dutlab undo` and `dutlab resume` carry out commands that a run folder names, often as root. A folder may have come by mail. So what they
-carry out counts only under a seal (HMAC-SHA-256, RFC 2104) by the key, which never leaves this machine. A run keeps its seal wherever its
-folder is moved to, since nothing of the path is in it. The length of the journal is sealed too: a copy that was cut short would have undo
-carry out again what was undone long ago.
+`dutlab undo` and `dutlab resume` carry out commands from a run folder, often as root. A folder may be from someone else. So these
+commands need a seal (HMAC-SHA-256, RFC 2104) by the user's key, which never leaves this machine. The seal does not depend on the path,
+so the folder may be moved. The length of the journal is sealed too: with a shortened copy, undo would repeat changes undone long ago.
 """
 
 from __future__ import annotations
@@ -30,20 +29,20 @@ SEALED = ("resolved.json", "plan.json")
 """Files that resume and undo check, in addition to the journal."""
 MAC = "mac"
 _SEAL_WIDTH = 120
-"""Width of JOURNAL_SEAL: it is overwritten in one piece, and never gets shorter."""
+"""Characters of JOURNAL_SEAL. Every version has the same width, so one write replaces it."""
 _KEY_BYTES = 32
 
 
 def own_key() -> bytes | None:
-    """The user's key, made at its first use; None where no file can be kept: such a run has no seal."""
+    """Return the user's key, made at its first use; None if no file can be kept. A run without a key has no seal."""
     _, key = own_file("journal.key", lambda: secrets.token_bytes(_KEY_BYTES))
     return key if key is not None and len(key) == _KEY_BYTES else None
 
 
 def own_file(name: str, new: Callable[[], bytes]) -> tuple[Path, bytes | None]:
-    """A secret of the user in the state folder (mode 0600), made by `new` at its first use.
+    """Return path and content of a user's secret file in the state folder (mode 0600), made by `new` at its first use.
 
-    The content is None where no file can be kept, or where the file is not the user's alone.
+    The content is None if no file can be kept, or if other users can access it.
     """
     path = state_folder() / "dutlab" / name
     with contextlib.suppress(OSError):
@@ -56,7 +55,7 @@ def own_file(name: str, new: Callable[[], bytes]) -> tuple[Path, bytes | None]:
                     f.flush()
                     os.fsync(f.fileno())
                 with contextlib.suppress(FileExistsError):
-                    os.link(part, path)  # of two processes that make it at once, one counts
+                    os.link(part, path)  # if two processes make it at once, the first link counts
             finally:
                 part.unlink(missing_ok=True)
     try:
@@ -69,35 +68,35 @@ def own_file(name: str, new: Callable[[], bytes]) -> tuple[Path, bytes | None]:
 
 
 def new_seal(folder: Path) -> dict[str, Any]:
-    """For the run that is made in `folder`, whose SEALED files are written. The token names the run, wherever it lies."""
+    """Return the seal of a new run in `folder`, which must have its SEALED files. The token identifies the run wherever it is."""
     token = secrets.token_hex(16)
     return {"schema_version": 1, "token": token, MAC: _mac(own_key(), _beginning(folder, token))}
 
 
 def token_of(folder: Path) -> str:
-    """Empty for a run that has none."""
+    """Return the token of a run; empty if it has none."""
     document = _read(folder / SEAL)
     token = document.get("token")
     return token if isinstance(token, str) and token.isascii() and token.isalnum() else ""
 
 
 class LineSeal:
-    """Seals the lines of one journal: each with all that lies before it, so that none can be changed, moved or left out."""
+    """Seal of the lines of a journal. Each line's seal covers all earlier lines, so no line can be changed, moved or left out."""
 
     def __init__(self, folder: Path, before: bytes) -> None:
-        """`before` is what the journal holds already."""
+        """`before` is the current content of the journal."""
         self._key = own_key()
         self._before = _started(folder)
         self._before.update(before)
 
     def sealed(self, entry: Mapping[str, object]) -> bytes:
-        """`entry` as a line with its seal; nothing is kept of it until wrote()."""
-        entry = json.loads(json.dumps(entry))  # as its reader will have it
+        """Return `entry` as a line with its seal. The line counts as earlier content only after wrote()."""
+        entry = json.loads(json.dumps(entry))  # as its reader will get it
         body = _body(entry)
         return json.dumps({**entry, MAC: self._mac(body)}, ensure_ascii=False).encode(errors="backslashreplace") + b"\n"
 
     def wrote(self, data: bytes) -> None:
-        """`data` is in the journal now."""
+        """Add `data`, which was written to the journal, to the content that later seals cover."""
         self._before.update(data)
 
     def holds(self, entry: Mapping[str, Any]) -> bool:
@@ -111,26 +110,26 @@ class LineSeal:
 
 
 class LengthSeal:
-    """Keeps in JOURNAL_SEAL how long the journal is, so that nothing can be cut off its end.
+    """Seal of a journal's length, in JOURNAL_SEAL, so that no line can be cut off its end.
 
-    A line reaches the disk before its length does. So after a power cut the journal may be longer than the seal says, never shorter.
+    A line is written before the new length. So after a power cut the journal may be longer than the sealed length, never shorter.
     """
 
     def __init__(self, folder: Path, journal: bytes) -> None:
-        """`journal` is what it holds now. One that was cut keeps the seal that says so."""
+        """`journal` is the current content of the journal. If it was cut, the old seal stays as evidence."""
         self._key, self._file = own_key(), -1
         self._sealed = _started(folder)
         if self._key is None or not _is_whole(folder, self._key, journal):
             return
         flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         self._length = 0
-        with contextlib.suppress(OSError):  # no room: such a run has no seal
+        with contextlib.suppress(OSError):  # no room: the journal then has no seal
             self._file = os.open(folder / JOURNAL_SEAL, flags, 0o666)
             self.wrote(journal)
             os.fsync(self._file)
 
     def wrote(self, data: bytes) -> None:
-        """`data` is in the journal now. Where that cannot be kept, the seal covers what was there before."""
+        """Add `data`, which was written to the journal. If the seal cannot be written, it covers the earlier lines only."""
         if self._file >= 0:
             self._sealed.update(data)
             self._length += len(data)
@@ -139,14 +138,14 @@ class LengthSeal:
                 os.pwrite(self._file, text.ljust(_SEAL_WIDTH).encode() + b"\n", 0)
 
     def close(self) -> None:
-        """Harmless when it is closed."""
+        """Close the file of the seal; harmless if it is closed."""
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
 
 
 def is_ours(folder: Path) -> bool:
-    """Return whether this user, here, made the run and wrote each line of its journal, and no line was cut off."""
+    """Return whether this user on this machine made the run and wrote every line of its journal, and no line was cut off."""
     document, key = _read(folder / SEAL), own_key()
     code = str(document.get(MAC, ""))
     try:
@@ -167,7 +166,7 @@ def is_ours(folder: Path) -> bool:
 
 
 def _is_whole(folder: Path, key: bytes, journal: bytes) -> bool:
-    """Return whether nothing is missing from a sealed journal. One without a line needs no seal."""
+    """Return whether no line is missing at the end of the journal. An empty journal needs no seal."""
     if not journal and not os.path.lexists(folder / JOURNAL_SEAL):
         return True
     document = _read(folder / JOURNAL_SEAL)
@@ -180,17 +179,17 @@ def _is_whole(folder: Path, key: bytes, journal: bytes) -> bool:
 
 
 def _started(folder: Path) -> hashlib._Hash:
-    """The hash of a journal without a line."""
+    """Return the hash of an empty journal."""
     return hashlib.sha256(b"journal " + token_of(folder).encode() + b"\n")
 
 
 def _whole(sealed: hashlib._Hash) -> bytes:
-    """No line is sealed by this: the body of each is a JSON object."""
+    """Return the message that seals a journal's length. It differs from the message of any line, whose body is a JSON object."""
     return sealed.copy().digest() + b"whole"
 
 
 def _entry(line: bytes) -> Mapping[str, Any] | None:
-    """None for a line that a crash cut, which announces nothing."""
+    """Return the entry in a line; None for a line that a crash cut, which has no effect."""
     try:
         document = json.loads(line)
     except (ValueError, RecursionError):
@@ -208,7 +207,7 @@ def _body(entry: Mapping[str, object]) -> bytes:
 
 
 def _mac(key: bytes | None, message: bytes) -> str:
-    """Empty without a key."""
+    """Return the HMAC-SHA-256 of `message` in hexadecimal; empty without a key."""
     return "" if key is None else hmac.new(key, message, hashlib.sha256).hexdigest()
 
 
@@ -221,7 +220,7 @@ def _read(path: Path) -> Mapping[str, Any]:
 
 
 def state_folder() -> Path:
-    """XDG_STATE_HOME, or ~/.local/state (XDG base directory specification 0.8) of the user that the process acts as: sudo may keep HOME."""
+    """Return XDG_STATE_HOME, or ~/.local/state of the effective user (XDG base directory specification 0.8); sudo may keep HOME."""
     if (named := os.environ.get("XDG_STATE_HOME", "")).startswith("/"):
         return Path(named)
     home = Path(os.environ.get("HOME", "/nonexistent"))

@@ -1,4 +1,4 @@
-"""Files that are written once and never again: whole or absent, even when the machine stops in between."""
+"""Write files once and atomically: a file is whole or absent, even if the machine stops meanwhile."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from dutlab.errors import StoreError
 
 
 class Sync(enum.Enum):
-    """When what was written is sure to survive a crash of the machine."""
+    """Time from which written data survives a crash of the machine."""
 
     EACH = "each"
-    """Once the call has returned: what was measured is never lost."""
+    """When the call has returned: for measured data."""
     AT_END = "at-end"
-    """Once the run is closed: for what can be made again from files that are still there."""
+    """When the run is closed: for data that can be made again from other files."""
 
 
 class DiskFull(StoreError):
-    """There is no room for a file; nothing of it was left behind. `needed_bytes` is None where only the writer knew."""
+    """Error: no room for a file. No part of it remains. `needed_bytes` is None if unknown."""
 
     def __init__(self, *, path: Path, needed_bytes: int | None, free_bytes: int) -> None:
         needed = "" if needed_bytes is None else f"{needed_bytes} bytes needed, "
@@ -41,7 +41,7 @@ class DiskFull(StoreError):
 
 
 class AlreadyWritten(StoreError):
-    """A file of a run exists already; what was written is never rewritten."""
+    """Error: a file of a run exists already. It is never rewritten."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(f"{path}: exists already, and a run's files are never rewritten", remedy="start a new run, or resume this one")
@@ -49,7 +49,7 @@ class AlreadyWritten(StoreError):
 
 
 def disk_full(path: Path, needed_bytes: int | None) -> DiskFull:
-    """The error for `path`, with what is free on its file system now."""
+    """Return the error for `path`, with the bytes that are free on its file system now."""
     where = next(p for p in (path, *path.parents) if p.exists())
     return DiskFull(path=path, needed_bytes=needed_bytes, free_bytes=shutil.disk_usage(where).free)
 
@@ -73,12 +73,12 @@ def as_store_error(error: OSError, path: Path, needed_bytes: int | None) -> Stor
 
 
 def sync_directory(path: Path) -> None:
-    """Makes the names in `path` durable (fsync(2): a file's own fsync does not cover its directory entry)."""
+    """Make the names in the folder `path` durable (fsync(2): a file's own fsync does not cover its directory entry)."""
     _sync(path)
 
 
 def sync_all(paths: Iterable[Path]) -> None:
-    """Makes the contents of files and the names in directories durable, some at a time: file systems commit them together."""
+    """Make contents of files and names in folders durable, several at a time, because file systems commit them together."""
     with ThreadPoolExecutor(_SYNCS_AT_ONCE) as pool:
         for _ in pool.map(_sync, paths):
             pass
@@ -93,9 +93,9 @@ def _sync(path: Path) -> None:
 
 
 def write_once(path: Path, data: bytes, sync: Sync = Sync.EACH, *, folder: int | None = None) -> None:
-    """Writes `data` to `path`, whole and durable, or leaves no trace.
+    """Write `data` to the new file `path`, atomically and durably.
 
-    `folder` is a descriptor of the folder of `path`, where that must not be looked up again. Raises AlreadyWritten, DiskFull, StoreError.
+    `folder` is a descriptor of the folder of `path`, if that must not be looked up again. Raises AlreadyWritten, DiskFull, StoreError.
     """
     at = path if folder is None else Path(path.name)
     part = at.with_name(f".{path.name}.{os.getpid()}.part")
@@ -116,12 +116,12 @@ def write_once(path: Path, data: bytes, sync: Sync = Sync.EACH, *, folder: int |
 
 
 def opened_to_append(path: Path) -> BinaryIO:
-    """A file that grows, for whoever only writes. Raises OSError."""
+    """Open a plain file to append to it. Raises OSError."""
     return os.fdopen(open_to_append(path), "ab")
 
 
 def open_to_append(path: Path, access: int = os.O_WRONLY) -> int:
-    """A descriptor of a plain file, made where there is none: a link, pipe or device in its place gets nothing. Raises OSError."""
+    """Return a descriptor of a plain file, made if it does not exist. Raises OSError, also for a link, a pipe or a device."""
     handle = os.open(path, access | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
@@ -130,14 +130,14 @@ def open_to_append(path: Path, access: int = os.O_WRONLY) -> int:
 
 
 def publish(part: Path, path: Path, sync: Sync = Sync.EACH) -> None:
-    """Gives the finished file `part` its name. Raises AlreadyWritten, OSError."""
+    """Give the finished file `part` its final name. Raises AlreadyWritten, OSError."""
     _publish(part, path, path, None)
     if sync is Sync.EACH:
         sync_directory(path.parent)
 
 
 def _publish(part: Path, at: Path, path: Path, folder: int | None) -> None:
-    """Both names are relative to the descriptor `folder`, if there is one; `path` is what an error says."""
+    """Give `part` the name `at`. Both are relative to the descriptor `folder`, if given; errors name `path`."""
     try:
         os.link(part, at, src_dir_fd=folder, dst_dir_fd=folder)
     except FileExistsError:
@@ -154,7 +154,7 @@ def _publish(part: Path, at: Path, path: Path, folder: int | None) -> None:
 
 @contextmanager
 def locked_folder(path: Path) -> Iterator[None]:
-    """Marks a folder that is being made as a living writer's. Raises OSError."""
+    """Lock a half-made folder, to show that its writer is alive. Raises OSError."""
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         with suppress(OSError):  # a file system without locks: no process removes leftovers there
@@ -165,7 +165,7 @@ def locked_folder(path: Path) -> Iterator[None]:
 
 
 def sweep(runs: Path) -> None:
-    """Removes the half-made run folders of writers that were killed, here or on another machine; what cannot be looked at stays."""
+    """Remove the half-made run folders of killed writers, of this or another machine. Unreadable folders stay."""
     for part in runs.glob(".*.part"):
         if part.is_symlink() or not (match := _HALF_MADE.fullmatch(part.name)) or Path("/proc", match["pid"]).exists():
             continue
@@ -179,8 +179,8 @@ def sweep(runs: Path) -> None:
 
 
 def as_json(value: Mapping[str, Any]) -> bytes:
-    """JSON that a person can read and `diff`; NaN and infinity, which JSON has not, are refused. Raises ValueError.
+    """Return indented JSON that people can read and `diff`. Raises ValueError for NaN and infinity, which JSON does not have.
 
-    Bytes of a path that are not UTF-8 (surrogates, in Python) become escapes of JSON, which say the same.
+    Bytes of a path that are not UTF-8 (surrogates in Python) become the equivalent escapes of JSON.
     """
     return (json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False, default=str) + "\n").encode(errors="backslashreplace")
