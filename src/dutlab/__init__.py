@@ -1,6 +1,6 @@
 """dutlab measures devices under test; see ARCHITECTURE.md for the map of this package.
 
-For notebooks and programs of your own (docs/reference/notebooks.md), all of it loaded when it is first used:
+Interface for notebooks and programs (docs/reference/notebooks.md). Its modules are imported when they are first used:
 
     import dutlab
 
@@ -21,6 +21,6 @@ __all__ = ["DataTable", "Run", "compare", "run", "runs"]
 def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module 'dutlab' has no attribute {name!r}")
-    from dutlab import notebook  # noqa: PLC0415 - `dutlab --help` needs none of it
+    from dutlab import notebook  # noqa: PLC0415 - `dutlab --help` does not need it
 
     return getattr(notebook, name)

@@ -1,4 +1,4 @@
-"""`python -m dutlab`: the command, from a source tree."""
+"""Entry point of `python -m dutlab`: the command, run from a source tree."""
 
 from dutlab.cli.main import main
 

@@ -1,6 +1,6 @@
-"""Bounds of what others supply: sizes of files, lengths of outputs, numbers and waits at each door, with a reason each.
+"""Limits of data from outside dutlab: file sizes, output lengths, numbers and waits, with the reason for each.
 
-`outside.py` alone reads files from outside, by a FileBound. Every other door takes its bound from here.
+Only `outside.py` reads files from outside, each within a FileBound. All other readers of outside data take their limits from here.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ _KIB, _MIB = 1 << 10, 1 << 20
 
 
 class FileBound(NamedTuple):
-    """The most that a file of a kind may hold."""
+    """Size limit for one kind of file."""
 
     what: str
     most_bytes: int
@@ -44,36 +44,36 @@ IMPORT: Final = FileBound(
     "file of another tool", 64 * _MIB, "an hour of 32 streams of iperf3 stays below; parsed, it takes 10 times its size"
 )
 SAMPLE_ROWS: Final = 20_000_000
-"""Samples of one trial: a day of 230 series, one a second. They are sorted in DATABASE_MEMORY and then streamed."""
+"""Most samples of one trial: 230 series at one sample a second for a day. They are sorted in DATABASE_MEMORY and then streamed."""
 DATABASE_MEMORY: Final = "2GB"
-"""Memory of DuckDB for our own questions and the user's; it writes no temporary files."""
+"""Memory limit of DuckDB for dutlab's queries and the user's; it writes no temporary files."""
 
 SECRET_BYTES: Final = 64 * _KIB
-"""A key, or a certificate with its key."""
+"""Most bytes of a key, or of a certificate with its key."""
 EVENT_LINE_BYTES: Final = _MIB
-"""One event: a few hundred bytes, and with every reading of a host some kilobytes. A longer line is skipped."""
+"""Most bytes of one event. Most have a few hundred; one with every reading of a host has some kilobytes. A longer line is skipped."""
 
 QUESTION_BYTES: Final = 16 * _MIB
-"""Most bytes of a host's answer to one question; facts of a host with 500 interfaces have 2 MB. More is counted and not kept."""
+"""Most bytes of a host's answer to one question; facts of a host with 500 interfaces have 2 MB. The rest is counted, not kept."""
 OUTPUT_BYTES: Final = 64 * _MIB
-"""Most output of a measuring program, or a step; an hour of 32 streams of iperf3 stays below. More is counted and not kept."""
+"""Most output bytes of a measuring program or a step; iperf3 prints less in an hour of 32 streams. The rest is counted, not kept."""
 LINE_BYTES: Final = 64 * _MIB
-"""Most bytes of one line: a generator's report with its histograms is one."""
+"""Most bytes of one line: a generator's report with its histograms is a single line."""
 FETCHED_BYTES: Final = 256 * _MIB
-"""A file that is fetched from a host whole: fio's log of an hour at each I/O."""
+"""Most bytes of a file that is fetched whole from a host: fio's log of every I/O of an hour."""
 NOISE_BYTES: Final = 64 * _KIB
-"""Most output of a login shell before the command begins; only its end is shown."""
+"""Most output bytes of a login shell before the command begins; only the end of the output is shown."""
 TURN_BYTES: Final = 4 * _MIB
-"""Most output of a sensor's loop in one turn; one with the interrupts of 512 cores has 1 MB."""
+"""Most output bytes of one pass of a sensor's loop; a pass with the interrupts of 512 cores has 1 MB."""
 
 ANSWER_BYTES: Final = _MIB
-"""One answer of a meter or a management controller; the largest of Redfish have 100 kB."""
+"""Most bytes of an answer of a meter or a management controller; the largest Redfish answers have 100 kB."""
 ANSWER_S: Final = 10.0
-"""One whole exchange with a device: connection, TLS, question, login and the last byte of the answer."""
+"""Time limit of a whole exchange with a device: connection, TLS, question, login and the last byte of the answer."""
 LARGEST_NUMBER: Final = 1e30
-"""No device or program counts beyond it; sums and units of more could leave what a float holds."""
+"""Largest accepted number. No device or program counts beyond it, and sums or unit conversions of larger numbers could overflow a float."""
 QUANTITIES: Final = 2000
-"""Readings of one look; a large server has some 500 sensors. Others are left out, with a doubt."""
+"""Most readings taken from a device at once; a large server has some 500 sensors. Further ones are left out, with a doubt."""
 RANGES: Final[Mapping[str, tuple[float, float]]] = {
     "W": (-1e7, 1e7),
     "degC": (-273.15, 2000.0),
@@ -82,46 +82,46 @@ RANGES: Final[Mapping[str, tuple[float, float]]] = {
     "A": (-1e5, 1e5),
     "%": (-1e4, 1e4),
 }
-"""Range of a reading, by its unit: generous, since a scale may be wrong (oddities.py), and never what no instrument shows."""
+"""Unit → accepted range of a reading: wide, since a scale may be wrong (oddities.py), but without values that no instrument shows."""
 MESSAGE_BYTES: Final = 64 * _KIB
-"""A message of a meter at a broker; a longer one is left out, with a doubt."""
+"""Most bytes of a meter's message from a broker; a longer one is left out, with a doubt."""
 MESSAGES: Final = 64
-"""Messages that wait for a look; only the newest is used."""
+"""Most messages that wait to be read; only the newest is used."""
 
 SWITCH_S: Final = 60.0
-"""Until a switch says that it did as it was asked; a server's own controller takes some seconds."""
+"""Time limit until a switch reports the requested state; a server's management controller takes some seconds."""
 SWITCH_TRIES: Final = 3
-"""Tries to switch power on again where its switch does not answer: a controller that restarts takes about a minute."""
+"""Attempts to switch power on again while the switch does not answer: a controller that restarts takes about a minute."""
 
 REQUEST_HEAD_S: Final = 10.0
-"""Until the head of a request is whole. A browser sends it at once."""
+"""Time limit for the whole head of a request. A browser sends it at once."""
 REQUEST_BODY_S: Final = 20.0
-"""Until a form is whole: 64 kB over a slow line."""
+"""Time limit for a whole form: 64 kB over a slow line."""
 FORM_BYTES: Final = 64 * _KIB
-"""The body of a request; forms are small."""
+"""Most bytes of a request's body; forms are small."""
 CONNECTIONS: Final = 1200
-"""Connections to `dutlab serve` at a time."""
+"""Most simultaneous connections to `dutlab serve`."""
 CONNECTIONS_OF_ADDRESS: Final = 600
-"""Most connections of one address: half of all, since a proxy that serves the pages to many is one."""
+"""Most connections from one address: half of all, since a proxy that serves many users is one address."""
 FAILED_LOGINS: Final = 5
 FAILED_LOGINS_S: Final = 60.0
-"""So many wrong tokens of one sender within so many seconds, and it is answered slowly until the first of them is older."""
+"""Period in which a sender may send FAILED_LOGINS wrong tokens. It is then answered slowly until the first is older than this."""
 SLOW_ANSWER_S: Final = 2.0
-"""Wait of such a sender for each answer."""
+"""Delay of each answer to a sender with too many wrong tokens."""
 SENDERS: Final = 10_000
-"""Addresses whose wrong tokens are counted; of more, the oldest is forgotten."""
+"""Most addresses whose wrong tokens are counted; beyond it, the oldest address is forgotten."""
 DESCRIPTORS_KEPT: Final = 64
-"""File descriptors that `dutlab serve` keeps for files and databases: connections take the others."""
+"""File descriptors that `dutlab serve` reserves for files and databases; connections can use the rest."""
 
 CONSOLE_BYTES: Final = 16 * _MIB
-"""Bytes that are read of a guest's console, from its end: a trial prints some kilobytes, and a kernel that panics some more."""
+"""Bytes read from the end of a guest's console: a trial prints some kilobytes, and a kernel panic some more."""
 BUILD_S: Final = 6 * 3600.0
-"""A build of `dutlab bisect`; a kernel with all modules takes an hour or two on four cores."""
+"""Time limit of a build of `dutlab bisect`; a kernel with all modules takes an hour or two on four cores."""
 BUILD_BYTES: Final = 256 * _MIB
-"""Most output of a build; a kernel's build that shows its commands prints 100 MB."""
+"""Most output bytes of a build; a kernel build that shows its commands prints 100 MB."""
 BUILD_KEPT_BYTES: Final = 64 * _KIB
-"""Bytes that are kept of it: its end, which says why it failed."""
+"""Bytes kept from the end of a build's output, which says why the build failed."""
 GIT_S: Final = 600.0
-"""One call of git: a work tree of Linux has 80,000 files."""
+"""Time limit of one git command: a work tree of Linux has 80,000 files."""
 PIPE_S: Final = 30.0
-"""Until a pipe that is named as an experiment or testbed was written and closed: a script that asks a host may write it."""
+"""Time limit until a pipe named as an experiment or testbed is written and closed: its writer may be a script that asks a host."""

@@ -1,4 +1,4 @@
-"""Values of commands' options. `--help` shows these lists without the rooms that give them meaning, and those rooms are built from them.
+"""Values of command options. `--help` reads these lists without importing the packages that implement the values.
 
 Paths are `module:name`, as in workloads.py; the module is imported when it is first used.
 """
@@ -13,19 +13,19 @@ from typing import Any, Literal, get_args
 from dutlab.workloads import WORKLOADS, named
 
 PRESET = "csit"
-"""The goals of a search for which nothing is written (dutlab.spec.goals)."""
+"""Default goals of a search (dutlab.spec.goals)."""
 
 
 @dataclass(frozen=True)
 class GeneratorPlug:
-    """Parts of a generator."""
+    """Import paths of the parts of a generator."""
 
     model: str
-    """The GeneratorModel: its options, and what it cannot be asked for."""
+    """Path of the GeneratorModel: the generator's options, and the requests that it cannot meet."""
     make: str = ""
-    """Takes (model, GeneratorSite) and returns its GeneratorTool; the engine needs none."""
+    """Path of a function that takes (model, GeneratorSite) and returns the GeneratorTool; empty for the engine, which needs none."""
     untried: bool = False
-    """True if it was tried against a stand-in or documented outputs only, and never with the program itself."""
+    """True if the driver was tested only with a stand-in or documented outputs, never with the program itself."""
 
 
 GENERATORS: Mapping[str, GeneratorPlug] = {
@@ -40,11 +40,11 @@ GENERATORS: Mapping[str, GeneratorPlug] = {
     "pkt-gen": GeneratorPlug("dutlab.spec.generators.pkt_gen:PktGenModel", "dutlab.tools.generators.pkt_gen:make", untried=True),
     "ipgen": GeneratorPlug("dutlab.spec.generators.ipgen:IpgenModel", "dutlab.tools.generators.ipgen:make"),
 }
-"""Generators by their names in an experiment file."""
+"""Name in an experiment file → generator."""
 
 
 class Benchmark(enum.Enum):
-    """The tests of RFC 2544 section 26, in their order, and that of RFC 5180; the word is that of the experiment file."""
+    """Tests of RFC 2544, those of section 26 in its order, and a test of RFC 5180. The values are the words of the experiment file."""
 
     THROUGHPUT = "throughput"
     LATENCY = "latency"
@@ -53,18 +53,18 @@ class Benchmark(enum.Enum):
     RECOVERY = "recovery"
     RESET = "reset"
     BURSTY = "bursty"
-    """Section 21: bursts as close as they may be."""
+    """RFC 2544 section 21: bursts at the shortest distance without loss."""
     HOP_BY_HOP = "hop-by-hop"
-    """RFC 5180 section 5.3, for frames with a hop-by-hop options header; only this one is for them."""
+    """RFC 5180 section 5.3: the only test of frames with a hop-by-hop options header."""
 
 
 USUAL_TESTS = tuple(Benchmark)[:6]
-"""Those of section 26."""
+"""Tests of RFC 2544 section 26."""
 ALL_TESTS = (*USUAL_TESTS, Benchmark.BURSTY)
-"""Those that can be asked for."""
+"""Tests that an experiment can request."""
 
 KnownMethod = Literal["sweep", "latency", "soak", "loadtest", "rfc2544", "search", "stateful-nat"]
-"""The methods that are tried on devices with known answers (dutlab.methods.known)."""
+"""Methods that are tested on devices with known answers (dutlab.methods.known)."""
 METHODS: tuple[KnownMethod, ...] = get_args(KnownMethod)
 
 
@@ -72,7 +72,7 @@ class Rig(enum.Enum):
     """Part of the rig that is measured without the DUT."""
 
     LOOPED = "looped"
-    """Generator, cables and sink: nothing but the DUT is missing."""
+    """Generator, cables and sink: the whole testbed but the DUT."""
     GENERATOR = "generator-alone"
 
 
@@ -82,33 +82,33 @@ FORMATS: Mapping[str, str] = {
     "csv": "dutlab.report.pages.csv_table:csv_table",
     "json": "dutlab.report.pages.json_data:json_data",
 }
-"""Format of a report → what takes the runs' reports and returns its text."""
+"""Format of a report → path of the function that takes the runs' reports and returns the text."""
 STYLES: Mapping[str, str] = {
     "review": "dutlab.report.pages.review_style",
     **{name: plug.style for name, plug in WORKLOADS.items() if plug.style},
     "storage": "dutlab.report.pages.storage_style",
     "table": "dutlab.report.pages.table_style",
 }
-"""Style of review → the module whose `contents` makes its tables and plots."""
+"""Report style → the module whose `contents` makes its tables and plots."""
 
 Bed = Literal["one", "unknown"]
-"""Whether all modes of a run were measured on one testbed."""
+"""`one`: all modes of a run were measured on one testbed; `unknown`: the run does not say."""
 
 
 @dataclass(frozen=True)
 class ImportKind:
-    """A kind of other tools' files. `workload` is what its trials are called; `bed` is of all its modes."""
+    """Kind of files of another tool. `workload` is the workload name of its trials, `bed` the testbed of all its modes."""
 
     read: str
-    """Takes (name of the file, its bytes, ImportOptions) and returns its trials; raises InputError."""
+    """Path of a function that takes (name of the file, its bytes, ImportOptions) and returns its trials; raises InputError."""
     workload: str
     bed: Bed = "unknown"
     has_line: bool = True
-    """True if its figures are of a link, which has a rate."""
+    """True if its figures are measured on a link, which has a rate."""
 
     @property
     def importer(self) -> Any:  # noqa: ANN401 -- callers say its type, which is not known here
-        """The function that `read` names; its module is imported now."""
+        """Import and return the function that `read` names."""
         return named(self.read)
 
 
@@ -136,7 +136,7 @@ FILE_MODELS: Mapping[str, str] = {
     "experiment": "dutlab.spec.experiment:Experiment",
     "campaign": "dutlab.spec.campaign:Campaign",
 }
-"""Kind of file that users write → its model."""
+"""Kind of file that users write → path of its model."""
 
 STATUSES = {
     "running": "a process is carrying it out now",
@@ -145,7 +145,7 @@ STATUSES = {
     "damaged": "a file cannot be read",
     "newer": "a newer dutlab wrote it",
 }
-"""States of a run."""
+"""State of a run → its meaning, in words for users."""
 
 CHECK_FORMATS = ("junit", "github", "ktap", "markdown", "openmetrics")
-"""Formats of a check and a gate for CI."""
+"""Output formats of `dutlab check` and `dutlab gate` for CI."""

@@ -1,4 +1,4 @@
-"""Reasons to distrust a record. A doubt is data: it travels with the result into JSON, report and web."""
+"""Reasons to distrust a record. A doubt is data: it is kept with the result in JSON, report and web pages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Grade(enum.Enum):
 
 
 class DoubtKind(enum.Enum):
-    """Every doubt that dutlab knows: its grade, what it says and what would remove it."""
+    """Every doubt that dutlab knows: its grade, its text and its remedy."""
 
     LEDGER_OPEN = (
         Grade.SEVERE,
@@ -310,7 +310,7 @@ class DoubtKind(enum.Enum):
 
 @dataclass(frozen=True)
 class Doubt:
-    """One doubt about one trial. `about` names the figure or link it touches; empty, or a host, means all. `detail` has the numbers."""
+    """One doubt about one trial. `about` names the figure or link in doubt; if it is empty or a host, all are. `detail` has the numbers."""
 
     kind: DoubtKind
     detail: str = ""

@@ -1,7 +1,7 @@
-"""Clean-up that nothing cuts short: who is cancelled meanwhile (Ctrl-C, the end of a budget) learns of it once everything is put back.
+"""Clean-up that a cancellation (Ctrl-C, the end of a budget) cannot interrupt: CancelledError is raised once everything is restored.
 
-A task is cancelled when a signal comes or its time is over, and that may be while it ends already: by itself, by an error, or since it was
-cancelled before. Every `finally` that awaits something goes through one of these.
+A signal or a time limit may cancel a task that is already ending: because it is done, failed, or was cancelled before. Every `finally`
+that awaits something uses one of these functions.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Work = Coroutine[Any, Any, T]
 
 
 async def to_its_end(work: Work[T]) -> T:
-    """Return the result of `work`. A cancellation meanwhile is raised after it, unless `work` raises an error itself."""
+    """Return the result of `work`. A cancellation during `work` is raised after its end, unless `work` raises an error itself."""
     task, cancelled = await _whole(work)
     result = task.result()
     if cancelled is not None:
@@ -26,7 +26,7 @@ async def to_its_end(work: Work[T]) -> T:
 
 @asynccontextmanager
 async def ended_by(work: Callable[[], Work[object]]) -> AsyncIterator[None]:
-    """`work` follows the context, however that ends. An error that it ended with is the cause of a CancelledError that came meanwhile."""
+    """Run `work` after the context, also after an error, which is then the cause of a CancelledError that arrives meanwhile."""
     try:
         yield
     except BaseException as error:
@@ -40,28 +40,28 @@ async def ended_by(work: Callable[[], Work[object]]) -> AsyncIterator[None]:
 
 
 class Closable(Protocol):
-    """A host, an engine, a generator."""
+    """A resource with a `close` method: a host, an engine, a generator."""
 
     async def close(self) -> None:
-        """Ends what it has begun."""
+        """Stop everything that it has started."""
 
 
 @asynccontextmanager
 async def closing(*things: Closable) -> AsyncIterator[None]:
-    """Closes each after the context, in this order; one that cannot be closed keeps no other open."""
+    """Close each of `things` after the context, in this order. If one cannot be closed, the others still are."""
     async with ended_by(lambda: _close(things)):
         yield
 
 
 async def cancelled(*tasks: asyncio.Future[Any]) -> None:
-    """Cancel them and wait until each has ended; drop their results."""
+    """Cancel `tasks` and wait until each has ended; drop their results."""
     for task in tasks:
         task.cancel()
     await to_its_end(_over(tasks))
 
 
 async def _whole(work: Work[T]) -> tuple[asyncio.Task[T], asyncio.CancelledError | None]:
-    """The task that has carried `work` out, and the last wish to end that came meanwhile."""
+    """Run `work` to its end. Return its task and the last cancellation that arrived meanwhile."""
     task, came = asyncio.ensure_future(work), None
     while not task.done():
         try:

@@ -1,4 +1,4 @@
-"""Traffic from programs of your own: ports, streams, rates that change meanwhile, totals (docs/reference/python-engine.md)."""
+"""Python interface to the engine: ports, streams, rate changes while sending, totals (docs/reference/python-engine.md)."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from dutlab.tools.engine.agent import REPLY_S, Agent, sound, to_settle
 from dutlab.tools.engine.binary import find_engine
 
 Rate = float | Literal["max"] | Mapping[str, Any]
-"""Frames per second, "max", or a rate as the engine's protocol has it: `{"bps_l1": 1e9}`."""
+"""Frames per second, "max", or a rate in the form of the engine's protocol: `{"bps_l1": 1e9}`."""
 Sizes = int | str | Mapping[str, Any]
-"""Bytes with FCS, the name of a mix, or sizes as the protocol has them."""
+"""Bytes with FCS, the name of a mix, or sizes in the form of the protocol."""
 Load = Sequence[Mapping[str, Any]] | Mapping[str, Any]
 """Streams, or a whole SendPlan of the protocol."""
 
 _NS = 1_000_000_000
 _UNTIL_STOPPED_S = 30 * 86400.0
 _LEAD_S = 0.3
-"""From the request to the first frame: time to tell all agents, and for all to load their plans."""
+"""Time from the request to the first frame, in which all agents receive and load their plans."""
 
 
 def stream(
@@ -44,7 +44,7 @@ def stream(
     destination_port: int = 5001,
     **more: object,
 ) -> dict[str, Any]:
-    """A Stream of the protocol. `more` are its other keys: `frames`, `vary`, `vlans`, `flows`, `transport`."""
+    """Return a Stream of the protocol. `more` are its other keys: `frames`, `vary`, `vlans`, `flows`, `transport`."""
     sizes = {"fixed_bytes": size} if isinstance(size, int) else {"mix": size} if isinstance(size, str) else dict(size)
     return {
         "stream": number,
@@ -76,12 +76,12 @@ class TrafficPort:
     mac: str
     addresses: tuple[str, ...]
     notes: tuple[str, ...]
-    """Notes on it, as why not a faster back end."""
+    """Notes of the engine, such as the reason against a faster back end."""
 
 
 @dataclass(frozen=True)
 class StreamCount:
-    """Counts of a stream so far; None where no port of this trial sends it, or receives it."""
+    """Counts of a stream so far. A count is None where no port of this trial sends, or receives, the stream."""
 
     sent: int | None
     received: int | None
@@ -90,7 +90,7 @@ class StreamCount:
 
 @dataclass(frozen=True)
 class StreamTotals:
-    """Account of a stream's frames; the receiver's part is None where no port of this trial receives it."""
+    """Ledger of a stream's frames. The receiver's counts are None where no port of this trial receives the stream."""
 
     intended: int
     sent: int
@@ -103,19 +103,19 @@ class StreamTotals:
     latency: protocol.Latency | None
     """Percentiles and histogram in nanoseconds; None when nothing arrived."""
     sender: protocol.SentStream = field(repr=False)
-    """All that the sender said of it."""
+    """The sender's whole report on the stream."""
     receiver: protocol.ReceivedStream | None = field(repr=False)
-    """All that the receiver said of it."""
+    """The receiver's whole report on the stream."""
 
 
 class TrafficEngine:
-    """Agents of the engine: one here, and one in each network namespace that ports are opened in. An async context manager.
+    """Agents of the engine: one in dutlab's own network namespace, and one in each other namespace with an open port.
 
-    At its end all senders stop, and all ports are given back.
+    An async context manager. At its end all senders stop and all ports are released.
     """
 
     def __init__(self, *, binary: Path | None = None) -> None:
-        """`binary` is the engine [default: the one that dutlab finds]. Raises ToolMissing when there is none."""
+        """Use the engine `binary` [default: the one that dutlab finds]. Raises ToolMissing when there is none."""
         self._binary = str(binary or find_engine())
         self._agents: dict[str | None, Agent] = {}
         self._hosts: list[LocalHost] = []
@@ -129,7 +129,7 @@ class TrafficEngine:
         await to_its_end(self.close())
 
     async def close(self) -> None:
-        """Ends all that it started. Harmless when it has ended."""
+        """Stop everything that this engine started. Safe to call again."""
         running, self._running = self._running, []
         await cancelled(*(one.sending for one in running))
         agents, self._agents = self._agents, {}
@@ -147,10 +147,10 @@ class TrafficEngine:
         allow: Sequence[str] = (),
         isolated: bool = False,
     ) -> TrafficPort:
-        """Opens an interface, in a network namespace or here.
+        """Open an interface, in `namespace` or in dutlab's own network namespace.
 
-        `allow` names the networks of the testbed [default: private and test networks], `isolated` says that nothing else is on the link.
-        Raises PortRefused when the guard refuses it (RFC 6815), HostError, ToolFailed.
+        `allow` names the networks of the testbed [default: private and test networks]. `isolated` asserts that no other machine uses the
+        link. Raises PortRefused when the guard refuses the port (RFC 6815), HostError, ToolFailed.
         """
         agent = await self._agent(namespace)
         name = f"{interface}#{next(self._names)}"
@@ -166,7 +166,7 @@ class TrafficEngine:
         return self._agents[namespace]
 
     async def close_port(self, port: TrafficPort) -> None:
-        """Gives a port back. Raises HostError, ToolFailed."""
+        """Release a port. Raises HostError, ToolFailed."""
         await self._of(port).ask("close", protocol.Done, port=port.name)
 
     def _of(self, port: TrafficPort) -> Agent:
@@ -182,9 +182,9 @@ class TrafficEngine:
         receive: Mapping[TrafficPort, Sequence[int]] | None = None,
         duration_s: float | None = None,
     ) -> RunningTraffic:
-        """Begins to send; ports of `receive` account for the streams of these numbers. All senders begin at one instant.
+        """Begin to send, all senders at one instant. Each port of `receive` counts the streams with the numbers given for it.
 
-        Without `duration_s` a stream without `frames` is sent until it is stopped. Raises ToolFailed, HostError, PortRefused.
+        Without `duration_s`, a stream without `frames` is sent until it is stopped. Raises ToolFailed, HostError, PortRefused.
         """
         receive = receive or {}
         if not send:
@@ -212,7 +212,7 @@ class TrafficEngine:
         return running
 
     def _by_agent(self, ports: Mapping[TrafficPort, object]) -> list[tuple[Agent, list[str]]]:
-        """Agents with their ports among these."""
+        """Return each agent with the names of its ports among `ports`."""
         namespaces = dict.fromkeys(port.namespace for port in ports)
         return [(self._agents[of], [p.name for p in ports if p.namespace == of]) for of in namespaces]
 
@@ -226,7 +226,7 @@ def _plan(load: Load, trial: int, duration_s: float | None) -> dict[str, Any]:
 
 
 class RunningTraffic:
-    """Streams that are sent. Made by `TrafficEngine.start`."""
+    """Streams that are being sent. Made by `TrafficEngine.start`."""
 
     def __init__(
         self, agents: Mapping[TrafficPort, Agent], senders: Sequence[TrafficPort], receivers: Mapping[TrafficPort, Sequence[int]]
@@ -235,10 +235,10 @@ class RunningTraffic:
         self.sending: asyncio.Future[list[protocol.Sent]] = asyncio.gather(
             *(agents[port].ask("wait", protocol.Sent, port=port.name, timeout_s=_UNTIL_STOPPED_S + REPLY_S) for port in senders)
         )
-        """Ends when all senders have ended."""
+        """Done when all senders have ended."""
 
     async def change_rate(self, stream: int, rate: Rate) -> None:
-        """Gives a stream another rate from now on; no frame is lost or doubled by it. Raises InputError, ToolFailed, HostError."""
+        """Change the rate of a stream; the change loses or duplicates no frame. Raises InputError, ToolFailed, HostError."""
         port = await self._sender_of(stream)
         await self._agents[port].ask("rate", protocol.Done, port=port.name, stream=stream, rate=_rate(rate))
 
@@ -253,7 +253,7 @@ class RunningTraffic:
         raise InputError(f"no port sends stream {stream} (sent: {', '.join(map(str, sorted(known))) or 'none yet'})")
 
     async def counts(self) -> dict[int, StreamCount]:
-        """Return the counts of each stream so far; frames are in flight meanwhile. Raises ToolFailed, HostError."""
+        """Return the counts of each stream so far; frames may be in flight. Raises ToolFailed, HostError."""
         sent, received, duplicated = dict[int, int](), dict[int, int](), dict[int, int]()
         for port, agent in self._agents.items():
             status = await agent.ask("status", protocol.Status, port=port.name)
@@ -265,19 +265,19 @@ class RunningTraffic:
         return {n: StreamCount(sent.get(n), received.get(n), duplicated.get(n)) for n in sorted({*sent, *received})}
 
     async def stop(self) -> None:
-        """Ends sending, and waits until it has ended. Raises ToolFailed, HostError."""
+        """Stop sending, and wait until it has stopped. Raises ToolFailed, HostError."""
         for port in self._senders:
             await self._agents[port].ask("stop", protocol.Done, ports=[port.name])
         await self.wait()
 
     async def wait(self) -> None:
-        """Waits until all has been sent. Raises ToolFailed, HostError."""
+        """Wait until all frames have been sent. Raises ToolFailed, HostError."""
         await asyncio.shield(self.sending)
 
     async def totals(self, *, drain_s: float = 0.5) -> dict[int, StreamTotals]:
-        """The whole account by stream, once all has been sent; frames are waited for `drain_s` after that. Ends the trial: ask once.
+        """Wait until all frames have been sent and `drain_s` seconds more; return the ledger of each stream, by its number.
 
-        Raises ToolFailed when a port failed, HostError.
+        Call it once: it ends the trial. Raises ToolFailed when a port failed, HostError.
         """
         accounts = [sound(of, _host(port)) for port, of in zip(self._senders, await asyncio.shield(self.sending), strict=True)]
         sent = {s.stream: s for of in accounts for s in of.streams}

@@ -116,7 +116,7 @@ class SpecRefused(InputError):
 class TestbedError(DutlabError):
     """The testbed cannot be used as it is."""
 
-    __test__ = False  # not a test class, whatever its name says to pytest
+    __test__ = False  # pytest would take it for a test class by its name
     exit_status = 3
 
 
@@ -176,7 +176,7 @@ class ToolsMissing(TestbedError):
 
 
 class PortRefused(TestbedError):
-    """A port that must not be loaded: it looks like part of a network in use (RFC 6815)."""
+    """A port that must not be loaded: it appears to be part of a network in use (RFC 6815)."""
 
 
 class MeasurementError(DutlabError):

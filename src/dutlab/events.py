@@ -1,6 +1,6 @@
-"""Events of a run, as they happen: one a line of the run's events.jsonl, and the same for observers in this process.
+"""Events of a run, as they happen: one line each in the run's events.jsonl, also given to observers in this process.
 
-Events are for looking on. No record, no resume and no verdict is made from them. `events_schema()` is the contract in
+Events are for watching a run. No record, no resume and no verdict is made from them. `events_schema()` is the contract in
 contracts/events.schema.json.
 """
 
@@ -22,39 +22,39 @@ EVENTS = "events.jsonl"
 
 _AT_ONCE_BYTES = 1 << 20
 SEARCH = "search"
-"""Name of the source of a search's bounds: GOAL/lower_pps and GOAL/upper_pps."""
+"""Source name of a search's bounds, which are named GOAL/lower_pps and GOAL/upper_pps."""
 Tell = Callable[[str, str, Mapping[str, float]], None]
-"""Takes the newest values by name: of a host or link, as a sensor, tool or method has them."""
+"""Takes a host or link, a source (sensor, tool or method) and its newest values by name."""
 
 
 def nobody(_where: str, _who: str, _values: Mapping[str, float]) -> None:
-    """A Tell without observers."""
+    """Drop the values: a Tell without observers."""
 
 
 class _Event(BaseModel):
     model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid")
 
     at: datetime
-    """Wall clock of the machine that dutlab runs on."""
+    """Wall-clock time of the machine that dutlab runs on."""
 
 
 class RunBegun(_Event):
-    """A process is at the run: its first, or one that goes on with it."""
+    """A process begins the run, or resumes it."""
 
     event: Literal["run-begun"] = "run-begun"
     folder: str
     experiment: str
     cells: int
     trials: int
-    """Repeats of cells."""
+    """Number of trials: cells times repeats."""
     done: int
-    """Trials that have their record already."""
+    """Number of trials that already have a record."""
     estimate_s: float
     seed: int
 
 
 class Preparing(_Event):
-    """Something is done before trials begin, or between them."""
+    """A preparation before or between trials."""
 
     event: Literal["preparing"] = "preparing"
     what: str
@@ -73,11 +73,11 @@ class ModeApplying(_Event):
     event: Literal["mode-applying"] = "mode-applying"
     mode: str
     trials: int
-    """So many are to be measured in it."""
+    """Number of trials to be measured in the mode."""
 
 
 class CheckSeen(BaseModel):
-    """One thing that was looked at, with real frames where it can be."""
+    """One check of a mode, with real frames where possible."""
 
     model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid")
 
@@ -109,10 +109,10 @@ class TrialBegun(_Event):
     repeat: int
     estimate_s: float
     done: int
-    """Trials that have their record."""
+    """Number of trials that have a record."""
     trials: int
     left_s: float
-    """Estimate of all that has no record yet, this trial included."""
+    """Estimated time of all trials without a record, this one included."""
 
 
 class Reading(_Event):
@@ -123,9 +123,9 @@ class Reading(_Event):
     where: str
     """A host, or a link with its direction."""
     who: str
-    """The sensor, the tool, or `search`, whose values are the present bounds."""
+    """The sensor, the tool, or `search` for the present bounds of a search."""
     values: dict[str, FiniteFloat]
-    """Name → value; the unit is the last part of the name, or that of the sensor."""
+    """Name → value. The unit is the last part of the name, or the sensor's."""
 
 
 class DoubtFound(_Event):
@@ -139,14 +139,14 @@ class DoubtFound(_Event):
 
 
 class SetAside(_Event):
-    """A trial was measured and does not count; it is done again."""
+    """A trial was measured but does not count; it is repeated."""
 
     event: Literal["set-aside"] = "set-aside"
     trial: int
     attempt: int
-    """The number of the attempt that does not count; the next one is done now."""
+    """Number of the attempt that does not count; the next attempt follows now."""
     reason: str
-    """`disturbed`, `mode-lost`, `host-lost`, or that a tool was ended."""
+    """`disturbed`, `mode-lost`, `host-lost`, or the end of a tool."""
     why: str
 
 
@@ -163,15 +163,15 @@ class TrialEnded(_Event):
     figures: dict[str, dict[str, FiniteFloat]]
     """Place → figure → value, in the words of dutlab.subject: `a+b` → `ndr/lower_pps` → value."""
     main: str
-    """Whose figures those of the whole trial are; empty when there are none."""
+    """Place whose figures are those of the whole trial; empty when there are none."""
     backpressure_ratio: FiniteFloat | None
-    """Share of the frames made that the DUT did not take; null where it is not known."""
+    """Share of the generated frames that the DUT did not take; null where it is unknown."""
     done: int
     trials: int
 
 
 class HostLost(_Event):
-    """A host does not answer any more; the run ends with it, unless it is a guest of its lab, which is started again."""
+    """A host no longer answers. The run ends, unless the host is a guest of its lab; a guest is started again."""
 
     event: Literal["host-lost"] = "host-lost"
     host: str
@@ -179,11 +179,11 @@ class HostLost(_Event):
 
 
 class RunEnded(_Event):
-    """This process is done with the run."""
+    """This process has ended its work on the run."""
 
     event: Literal["run-ended"] = "run-ended"
     status: Literal["finished", "cut"]
-    """`cut`: trials are left, and `dutlab resume` goes on."""
+    """`cut`: trials are left, and `dutlab resume` continues the run."""
     measured: int
     failed: int
     refused: int
@@ -209,25 +209,25 @@ Event = (
 
 @cache
 def _any() -> TypeAdapter[Event]:
-    """Reads each of them; made when it is first needed, since most commands read none."""
+    """Return the reader of all kinds of events. It is made at first use, since most commands read none."""
     return TypeAdapter(Annotated[Event, Field(discriminator="event")])
 
 
 def events_schema() -> dict[str, Any]:
-    """JSON Schema of one line."""
+    """Return the JSON Schema of one line of events.jsonl."""
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "dutlab event", **_any().json_schema(mode="serialization")}
 
 
 class EventTail:
-    """New events of a run's events.jsonl at each look, whoever writes it and wherever: only the file is read."""
+    """Reader of the new events in a run's events.jsonl. It needs only the file, which another process or machine may write."""
 
     def __init__(self, run: Path) -> None:
         self._path, self._read, self._rest = run / EVENTS, 0, _Rest()
 
     def new(self) -> tuple[bool, Iterator[dict[str, Any]]]:
-        """Return whether another file is in its place, so that earlier events are void; and the events that came since the last look.
+        """Return whether the file was replaced, which voids earlier events, and the events since the last call.
 
-        They are read as they are taken. Lines that a crash cut are left out; the last one waits until it is whole.
+        The events are read as the iterator advances. Lines cut by a crash are skipped. An incomplete last line is read when it is complete.
 
         Raises UnfitFile, OSError.
         """
@@ -254,13 +254,13 @@ class EventTail:
 
 
 class _Rest:
-    """The line that is not whole yet. One that is longer than any event is not kept."""
+    """The last, incomplete line of the file. A line longer than any event is not kept."""
 
     def __init__(self) -> None:
         self._kept, self._is_long = b"", False
 
     def lines(self, part: bytes) -> list[bytes]:
-        """The lines that end in `part`."""
+        """Return the lines that end in `part`."""
         *lines, rest = part.split(b"\n")
         if lines:
             lines[0] = b"" if self._is_long else self._kept + lines[0]
@@ -273,7 +273,7 @@ class _Rest:
 
 
 def events_in(path: Path) -> Iterator[Event]:
-    """The events of a file, in order. Other lines are skipped: those that a crash cut, and those of a newer dutlab."""
+    """Yield the events of a file, in order. Lines cut by a crash and events of a newer dutlab are skipped."""
     _, events = EventTail(path.parent).new()
     for event in events:
         with suppress(ValueError):

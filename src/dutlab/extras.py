@@ -1,6 +1,7 @@
-"""Packages that not every dutlab has: how the one that runs gets them, which depends on how it came here.
+"""Commands that install optional packages; they depend on how the running dutlab was installed.
 
-No index has dutlab, so the packages of an extra are named themselves, as the metadata of the installed dutlab has them.
+No package index has dutlab, so `dutlab[extra]` cannot be installed. The commands name the packages of the extra instead, taken from the
+metadata of the installed dutlab.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pathlib import Path
 
 def packages_of(extra: str) -> list[str]:
     """Return the packages of an extra in pyproject.toml, as in `distributed>=2025.1`; empty where dutlab was never installed."""
-    from importlib.metadata import PackageNotFoundError, requires  # noqa: PLC0415 -- slow to load, for those who lack nothing
+    from importlib.metadata import PackageNotFoundError, requires  # noqa: PLC0415 -- slow to load, and seldom needed
 
     try:
         needed = requires("dutlab") or []
@@ -25,13 +26,13 @@ def packages_of(extra: str) -> list[str]:
 
 
 def how_to_add(extra: str) -> str:
-    """The command that adds the packages of an extra to this dutlab."""
+    """Return the command that adds the packages of an extra to this dutlab."""
     names = packages_of(extra)
     return how_to_install(*names) if names else f"install dutlab with its extra `{extra}`"
 
 
 def how_to_install(*names: str) -> str:
-    """The command that installs packages where this dutlab finds them: by pipx, by uv, by pip of its environment or of the system."""
+    """Return the command that installs packages where this dutlab finds them: by pipx, uv, or pip of its environment or of the system."""
     return shlex.join([*_as_owner(), *_installer(), *names])
 
 
@@ -44,11 +45,11 @@ def _installer() -> list[str]:
         return ["uv", "pip", "install", "--python", str(environment)]
     if find_spec("pip") is not None:
         return [sys.executable, "-m", "pip", "install"]
-    return ["python3", "-m", "pip", "--python", sys.executable, "install"]  # as for the Debian package's /usr/lib/dutlab
+    return ["python3", "-m", "pip", "--python", sys.executable, "install"]  # for example in the Debian package's /usr/lib/dutlab
 
 
 def _elsewhere(home: Path) -> list[str]:
-    """Return the setting that shows pipx its environments, unless they are below its user's home."""
+    """Return the setting that tells pipx where its environments are; empty where they are below their owner's home."""
     try:
         is_at_home = home.is_relative_to(pwd.getpwuid(Path(sys.prefix).stat().st_uid).pw_dir)
     except KeyError:
@@ -57,7 +58,7 @@ def _elsewhere(home: Path) -> list[str]:
 
 
 def _as_owner() -> list[str]:
-    """Return the prefix of the command where another user installed dutlab: measuring needs root, and pipx is often a user's."""
+    """Return the `sudo` prefix where another user installed dutlab: measuring needs root, but pipx often installs for a user."""
     environment = Path(sys.prefix)
     if environment.stat().st_uid == os.geteuid():
         return []

@@ -1,14 +1,14 @@
-"""Measures: the unit of each figure, its better side, and the layer at which a rate of bits is counted. Declared once, here.
+"""Measures: the unit of each figure, its better direction, and the layer at which a bit rate is counted. Each is declared once, here.
 
-A measure's name is the name that records, tables and exports use. `{p}` in it says which value of many it is: min, mean, avg, max, first,
-last, or a percentile: p50, p99, p999 (99.9 %). What a figure is of (link, direction, goal, stream, job, phase) is never in it: that is its
+Records, tables and exports use a measure's name. `{p}` in a name is the place of a statistic: min, mean, avg, max, first, last, or a
+percentile: p50, p99, p999 (99.9 %). The name never contains the figure's link, direction, goal, stream, job or phase: these are its
 subject (dutlab.subject).
 
-Intended, offered and received are three numbers (RFC 2285 section 3.5): what was asked of the generator, what it sent, what came through.
-Rates of frames are a second; rates of bits say their layer: L1 with preamble and gap, L2 from the first byte of the frame to its FCS, and
-goodput what the program at the other end got. Frame sizes include the FCS.
+Intended, offered and received are three numbers (RFC 2285 section 3.5): asked of the generator, sent by it, and forwarded by the DUT.
+Frame rates are per second. Bit rates name their layer: L1 counts preamble and gap, L2 the frame from its first byte to its FCS, goodput
+the payload that the receiving program got. Frame sizes include the FCS.
 
-A figure of somebody else's file or step may have no measure. Its name's ending gives its unit; which side is better only its user knows.
+A figure of another tool's file or of a user's step may have no measure. The end of its name gives its unit; no better direction is known.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Literal
 from dutlab.subject import figure_name
 
 Better = Literal["higher", "lower", ""]
-"""Better direction of values; empty where neither is, as for an asked load."""
+"""Better direction of values; empty where neither is better, as for an intended load."""
 
 
 class MeasureKind(Enum):
@@ -40,7 +40,7 @@ class MeasureKind(Enum):
 
 
 class MeasureUnit(Enum):
-    """The ending of a name, the unit in which its value is kept, and its kind. Of two endings that fit a name the longer one counts."""
+    """Ending of a figure's name, unit of its value, and kind of quantity. Where two endings fit a name, the longer one counts."""
 
     PPS_PER_W = ("pps_per_w", "pps/W", MeasureKind.EFFICIENCY)
     J_PER_GB = ("j_per_gb", "J/GB", MeasureKind.EFFICIENCY)
@@ -67,7 +67,7 @@ class MeasureUnit(Enum):
     W = ("w", "W", MeasureKind.POWER)
     C = ("c", "degC", MeasureKind.TEMPERATURE)
     ONE = ("", "", MeasureKind.COUNT)
-    """A number of things, which the name says."""
+    """Count of the things that the name says."""
 
     def __init__(self, ending: str, symbol: str, kind: MeasureKind) -> None:
         self.ending = ending
@@ -76,7 +76,7 @@ class MeasureUnit(Enum):
 
     @classmethod
     def ends(cls, name: str) -> MeasureUnit:
-        """The one whose ending `name` has, as a separate word."""
+        """Return the unit whose ending `name` has, as a separate word."""
         return next(unit for unit in cls if not unit.ending or name == unit.ending or name.endswith(f"_{unit.ending}"))
 
 
@@ -90,26 +90,26 @@ class Measure:
     """One kind of figure."""
 
     name: str
-    """With `{p}` for which value of many."""
+    """Name of the figure, with `{p}` in the place of the statistic."""
     unit: MeasureUnit
     better: Better
     words: str
-    """Meaning, for readers of a table of measures."""
+    """Meaning, for the table of measures."""
     is_speed: bool = False
-    """True if faster and slower are the words for its sides, as of rates of work and times that a person waits."""
+    """True if verdicts say faster or slower, as for rates of work and waiting times."""
     is_factor: bool = False
-    """True for a ratio that says how many times one is the other; others are shares."""
+    """True for a ratio that is a multiple of something; other ratios are shares."""
     is_exact: bool = False
-    """True if the same files always give the same value: a difference needs no test, and repeats say nothing."""
+    """True if the same files always give the same value: a difference needs no statistical test, and repeats add nothing."""
 
     @property
     def layer(self) -> str:
-        """`L1`, `L2`, or empty where the layer is that of a program or there is none."""
+        """`L1`, `L2`, or empty for a program's payload and for measures other than bit rates."""
         return {MeasureUnit.BPS_L1: "L1", MeasureUnit.BPS_L2: "L2"}.get(self.unit, "")
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
-        """Pattern of whole names."""
+        """Regular expression that matches the whole name with any statistic."""
         return re.compile(_VALUE_OF_MANY.join(map(re.escape, self.name.split("{p}"))))
 
 
@@ -138,7 +138,7 @@ _BAD_FRAMES = "frames that were lost, or did not come as they were sent"
 _ENERGY = "energy for data or packets"
 _ESTABLISHED = "establishment_lower_per_s establishment_upper_per_s"
 MEASURES: Sequence[Measure] = (
-    # What was asked for, offered or set, and what the rig did.
+    # Intended, offered or set values, and results of the rig.
     *_all(_U.PPS, "", _OFFERED, "intended_pps offered_pps asked_pps load_pps max_pps reference_pps max_offered_pps"),
     *_all(_U.PPS, "", "the same frames without the DUT", "rig_offered_pps rig_received_pps"),
     *_all(_U.BPS, "", _OFFERED, "offered_bps sent_bps"),
@@ -160,7 +160,7 @@ MEASURES: Sequence[Measure] = (
     *_all(_U.IOPS, "", "how steady a state is (SNIA PTS)", "range_iops slope_iops"),
     *_all(_U.FRAMES, "", "counts of one trial", "sent_frames received_frames sender_frames receiver_frames made_frames"),
     *_all(_U.BYTES, "", "how large, or how much was written", "capacity_bytes written_bytes"),
-    # That depends on how much was done.
+    # Better direction depends on the amount of work done.
     *_all(_U.PERCENT, "", "how busy a processor was", "sender_cpu_percent receiver_cpu_percent generator_cpu_percent"),
     *_all(_U.CORES, "", "cores that were busy", "fio_cpu_cores host_cpu_cores"),
     *_all(_U.C, "", "a temperature", "idle_c load_c peak_c limit_c temperature_c"),
@@ -197,7 +197,7 @@ MEASURES: Sequence[Measure] = (
     *_all(_U.PER_S, "higher", "what was completed in a second", "transactions_per_s completed_per_s routes_load_per_s", speed=True),
     *_all(_U.PER_MIN, "higher", "responsiveness (draft-ietf-ippm-responsiveness)", "round_trips_per_min", speed=True),
     *_all(_U.PER_S, "higher", "new TLS handshakes a second", "tls_handshakes_per_s", speed=True),
-    # More is better, and nothing is faster for it.
+    # More is better, but it is not a speed.
     *_all(_U.PPS_PER_W, "higher", "packets for power", "pps_per_w"),
     *_all(_U.PER_CPU_S, "higher", _BY_CPU, "received_frames_per_cpu_s goodput_bits_per_cpu_s"),
     *_all(_U.PER_CPU_S, "higher", _BY_FORWARDER, "forwarded_frames_per_cpu_s forwarded_bits_per_cpu_s"),
@@ -219,7 +219,7 @@ MEASURES: Sequence[Measure] = (
     *_all(_U.FRAMES, "higher", "the longest burst without loss (RFC 9004)", "burst_min_frames burst_max_frames"),
     *_all(_U.FRAMES, "higher", "the burst from which frames are lost", "lost_from_frames"),
     *_all(_U.BYTES, "higher", "the longest that passes", "path_mtu_bytes payload_bytes whole_bytes"),
-    # Times that somebody waits.
+    # Waiting times.
     *_all(_U.NS, "lower", _LATENCY, "latency_ns latency_{p}_ns", speed=True),
     *_all(_U.NS, "lower", _LATENCY, "rtt_{p}_ns", speed=True),
     *_all(_U.NS, "lower", _INCREASE, "latency_increase_{p}_ns", speed=True),
@@ -266,13 +266,13 @@ MEASURES: Sequence[Measure] = (
 _PLAIN = {measure.name: measure for measure in MEASURES if "{" not in measure.name}
 _OF_MANY = [measure for measure in MEASURES if "{" in measure.name]
 
-# Rates of other people's tables may say how large their unit is: gbps, rate_kpps, mbytes_per_s (interop/figure_table.py).
+# Rates in other tools' tables may have a prefix in their unit: gbps, rate_kpps, mbytes_per_s (interop/figure_table.py).
 _SCALED = re.compile(r"(?:rate_)?[kmgt]i?(?:pps|bps|bps_l1|bps_l2|bytes_per_s)")
 
 
 @cache
 def measure_of(name: str) -> Measure | None:
-    """The measure of the figure (`ndr/lower_pps`) or column called `name`; None for an undeclared one."""
+    """Return the measure of the figure (`ndr/lower_pps`) or column called `name`; None if it is not declared."""
     plain = figure_name(name).measure
     if declared := _PLAIN.get(plain) or next((measure for measure in _OF_MANY if measure.pattern.fullmatch(plain)), None):
         return declared
@@ -280,7 +280,7 @@ def measure_of(name: str) -> Measure | None:
 
 
 def declare(measure: Measure) -> None:
-    """Adds a measure, as of a workload from outside. Raises ValueError where the name has another one already."""
+    """Add a measure, such as that of a plug-in workload. Raises ValueError where the name already has another measure."""
     known = measure_of(measure.name)
     if known is not None and known != measure:
         raise ValueError(f"{measure.name} is declared already, as {known.name}: {known.words}")
@@ -292,33 +292,36 @@ def declare(measure: Measure) -> None:
 
 
 def value_of_many(figure: str) -> str:
-    """Return which value of many a figure is, as its measure declares: `min`, `p99`; empty for a measure that has one."""
+    """Return the statistic in a figure's name: `min`, `p99`; empty for a measure without one."""
     measure = measure_of(figure)
     match = measure.pattern.fullmatch(figure_name(figure).measure) if measure is not None and "{p}" in measure.name else None
     return match[1] if match else ""
 
 
 def measure_unit(name: str) -> MeasureUnit:
-    """The declared unit, or for a name of somebody else's the one that its ending says."""
+    """Return the declared unit, or for an undeclared name the unit of its ending."""
     measure = measure_of(name)
     return MeasureUnit.ends(figure_name(name).measure) if measure is None else measure.unit
 
 
 def in_unit(figure: str, unit: MeasureUnit) -> str:
-    """The figure that is the same in another unit: `ndr/lower_bps_l1` of `ndr/lower_pps`."""
+    """Return the name of the figure in another unit: `ndr/lower_bps_l1` of `ndr/lower_pps`."""
     name = figure_name(figure)
     return str(name._replace(measure=f"{name.measure.removesuffix(measure_unit(figure).ending)}{unit.ending}"))
 
 
 def bare_name(figure: str) -> str:
-    """`read_clat_mean` of `clat_mean_ns.read`: part, way and measure without any unit; empty of a measure that is its unit alone."""
+    """Return part, direction and measure without the unit: `read_clat_mean` of `clat_mean_ns.read`.
+
+    A measure whose name is only a unit is left out.
+    """
     (part, measure, way), ending = figure_name(figure), measure_unit(figure).ending
     bare = "" if measure == ending else measure.removesuffix(f"_{ending}")
     return "_".join(filter(None, (part, way.value if way else "", bare)))
 
 
 class UnknownDirection(ValueError):
-    """Verdicts were asked for about figures of which it is not known which side is better."""
+    """A verdict was requested on figures whose better direction is unknown."""
 
     def __init__(self, figures: Sequence[str]) -> None:
         self.figures = tuple(dict.fromkeys(figures))
@@ -326,13 +329,15 @@ class UnknownDirection(ValueError):
 
 
 def direction_of(figure: str) -> Better | None:
-    """The side that is declared, empty where neither is better; None for a figure that is not declared."""
+    """Return the declared better direction, empty where neither is better; None for an undeclared figure."""
     measure = measure_of(figure)
     return None if measure is None else measure.better
 
 
 def side_of(figure: str, said: Mapping[str, Better]) -> Better:
-    """The declared side, else the one that `said` has for the figure, or under the empty name for every figure; empty for none.
+    """Return the declared better direction, else the one in `said`; empty where neither is better.
+
+    An entry of `said` with the empty name applies to every figure.
 
     Raises ValueError where `said` contradicts the declaration.
     """
@@ -343,12 +348,12 @@ def side_of(figure: str, said: Mapping[str, Better]) -> Better:
 
 
 def is_exact(figure: str) -> bool:
-    """Return whether a difference of it needs no test."""
+    """Return whether a difference of the figure needs no statistical test."""
     measure = measure_of(figure)
     return measure is not None and measure.is_exact
 
 
 def is_speed(figure: str) -> bool:
-    """Return whether faster and slower are the words for it."""
+    """Return whether verdicts on the figure say faster or slower."""
     measure = measure_of(figure)
     return measure is not None and measure.is_speed

@@ -1,6 +1,6 @@
-"""Runs as data: what `import dutlab` gives to notebooks and programs. Figures are those that reports make medians of.
+"""Runs as data: the interface of `import dutlab` for notebooks and programs. Figures are those whose medians the reports show.
 
-Units are in names, as in records: `_bps`, `_pps`, `_ns`, `_w`, `_s`. Nothing here writes to a run.
+Names end in their unit, as in records: `_bps`, `_pps`, `_ns`, `_w`, `_s`. Nothing here writes to a run.
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ class DataTable:
         return (dict(zip(self.columns, row, strict=True)) for row in self.rows)
 
     def __getitem__(self, column: str) -> list[Value]:
-        """The values of a column. Raises KeyError for one that there is not."""
+        """Return the values of a column. Raises KeyError for an unknown column."""
         if column not in self.columns:
             raise KeyError(f"{column!r} (columns: {', '.join(self.columns)})")
         place = self.columns.index(column)
         return [row[place] for row in self.rows]
 
     def where(self, **wanted: Value) -> DataTable:
-        """The rows that have these values, as in `where(mode="nat", figure="goodput_bps")`. Raises KeyError."""
+        """Return the rows that have these values, as in `where(mode="nat", figure="goodput_bps")`. Raises KeyError."""
         kept = list(self.rows)
         for column, value in wanted.items():
             values = self[column]
@@ -72,7 +72,7 @@ class DataTable:
         return DataTable(self.columns, tuple(kept))
 
     def to_pandas(self) -> pd.DataFrame:
-        """Return it as a DataFrame. Raises InputError without pandas."""
+        """Return the table as a DataFrame. Raises InputError without pandas."""
         try:
             import pandas as pd  # noqa: PLC0415 - optional
         except ImportError:
@@ -80,7 +80,7 @@ class DataTable:
         return pd.DataFrame(list(self.rows), columns=list(self.columns))
 
     def to_arrow(self) -> pa.Table:
-        """Return it as a table of Apache Arrow. Raises InputError without pyarrow."""
+        """Return the table as an Apache Arrow table. Raises InputError without pyarrow."""
         try:
             import pyarrow as pa  # noqa: PLC0415 - optional
         except ImportError:
@@ -88,7 +88,7 @@ class DataTable:
         return pa.table({name: self[name] for name in self.columns})
 
     def _repr_html_(self) -> str:
-        """For Jupyter: the first rows."""
+        """Return the first rows as HTML, for Jupyter."""
         head = "".join(f"<th>{escape(name)}</th>" for name in self.columns)
         body = "".join(f"<tr>{''.join(f'<td>{escape(value_text(value))}</td>' for value in row)}</tr>" for row in self.rows[:_SHOWN])
         more = f"<p>and {len(self) - _SHOWN} more rows</p>" if len(self) > _SHOWN else ""
@@ -99,49 +99,49 @@ _SHOWN = 40
 
 
 class Run:
-    """A run folder, finished or not. What its attributes say is read when it is first asked for, and kept."""
+    """A run folder, finished or not. An attribute is read at its first use, and then kept."""
 
     def __init__(self, path: Where) -> None:
-        """Raises InputError when `path` is not a run."""
+        """Open the run at `path`. Raises InputError when it is not a run."""
         self._folder = RunFolder.open(Path(path))
         self.faults: list[str] = []
         """Records that could not be read."""
 
     @property
     def path(self) -> Path:
-        """Its folder."""
+        """Folder of the run."""
         return self._folder.path
 
     @property
     def name(self) -> str:
-        """Name, as in `2026-11-21T0801Z-firewall-modes-3f2a`."""
+        """Name of the run, as in `2026-11-21T0801Z-firewall-modes-3f2a`."""
         return self._folder.name
 
     @property
     def is_running(self) -> bool:
-        """True if a process carries it out now."""
+        """True while a process carries the run out."""
         return is_running(self.path)
 
     @cached_property
     def experiment(self) -> dict[str, Any]:
-        """The experiment as it was understood. Raises StoreError."""
+        """The experiment file with all defaults, as it was understood. Raises StoreError."""
         section = self._folder.resolved.get("experiment")
         return section if isinstance(section, dict) else {}
 
     @cached_property
     def trials(self) -> tuple[TrialRecord, ...]:
-        """Records of all trials that ended, in their order, also of those without a result. Raises StoreError."""
+        """Records of all trials that ended, in order, also those without a result. Raises StoreError."""
         with reading(self.path):
             return tuple(self._folder.readable_records(self.faults))
 
     @property
     def modes(self) -> tuple[str, ...]:
-        """In the order in which they were first measured."""
+        """Names of the modes, in the order in which they were first measured."""
         return tuple(dict.fromkeys(r.cell.mode for r in sorted(self.trials, key=lambda r: r.started)))
 
     @cached_property
     def figures(self) -> DataTable:
-        """A row a figure of each trial that counts; a column for each further factor, and one for each setting of its cell."""
+        """One row per figure of each trial that counts, with a column for each further factor and for each setting of the cell."""
         records = [r for r in self.trials if counts(r)]
         factors = sorted({name for r in records for name in r.cell.factors} - {"mode"} - set(_FIGURES))
         settings = sorted({name for r in records for name in r.cell.params} - set(_FIGURES) - set(factors))
@@ -153,7 +153,7 @@ class Run:
         return DataTable((*_FIGURES, *factors, *settings), tuple(rows))
 
     def samples(self, trial: int | None = None) -> DataTable:
-        """Return the readings of sensors during a trial, or during all: `t_s` counts from the beginning of each. Raises StoreError."""
+        """Return the sensor readings during one trial, or during all; `t_s` are seconds since the trial began. Raises StoreError."""
         from dutlab.store.samples import query_samples  # noqa: PLC0415 - loads DuckDB
 
         numbers = [trial] if trial is not None else [r.trial for r in self.trials]
@@ -164,25 +164,25 @@ class Run:
 
     @cached_property
     def report(self) -> RunReport:
-        """Everything that its report says, as data. Raises StoreError."""
+        """The run's whole report, as data. Raises StoreError."""
         from dutlab.report.gather import gather  # noqa: PLC0415 - loads SciPy
 
         return gather(self.path, self.path)
 
     @property
     def answer(self) -> str:
-        """Return the answer in sentences: the result, its confidence and its limit."""
+        """The answer in sentences: the result, its confidence and its limit."""
         found = self.report.answer
         return "\n".join(filter(None, (*found.fast, *found.sure, found.limited)))
 
     @property
     def doubts(self) -> DataTable:
-        """Every reason to distrust a figure."""
+        """One row per reason to distrust a figure."""
         rows = ((r.trial, d.kind, d.grade, d.text, d.detail) for r in self.trials for d in r.doubts)
         return DataTable(("trial", "kind", "grade", "text", "detail"), tuple(rows))
 
     def events(self) -> Iterator[Event]:
-        """Yield its events, in order. Raises OSError for a run without events."""
+        """Yield the run's events, in order. Raises OSError for a run without events."""
         from dutlab.events import EVENTS, events_in  # noqa: PLC0415 - as `report`
 
         return events_in(self.path / EVENTS)
@@ -191,13 +191,13 @@ class Run:
         return f"Run({self.name!r})"
 
     def _repr_html_(self) -> str:
-        """For Jupyter."""
+        """Return name and answer as HTML, for Jupyter."""
         lines = "".join(f"<p>{escape(line)}</p>" for line in self.answer.splitlines())
         return f"<h3>{escape(self.name)}</h3>{lines}"
 
 
 def runs(folder: Where = "runs") -> list[Run]:
-    """The runs in a folder, the newest first; what is not a run is passed over. Raises InputError when it cannot be read."""
+    """Return the runs in a folder, the newest first; other entries are skipped. Raises InputError when the folder cannot be read."""
     readable = []
     for name in reversed(run_names(Path(folder))):
         with suppress(InputError):
@@ -207,20 +207,20 @@ def runs(folder: Where = "runs") -> list[Run]:
 
 @dataclass(frozen=True)
 class RunComparison:
-    """Two runs, cell by cell."""
+    """Comparison of two runs, cell by cell."""
 
     pair: ComparedPair
-    """All that `dutlab compare` knows of it."""
+    """The whole result of `dutlab compare`."""
     table: DataTable
-    """A row a result: `ratio` is second ÷ first with its interval, None where there is none."""
+    """One row per result. `ratio` is second ÷ first, with its interval; None where there is none."""
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """A sentence a result."""
+        """One sentence per result."""
         return tuple(f"{c.pair.label}: {c.words}: {c.why}" if c.why else f"{c.pair.label}: {c.words}" for c in self.pair.comparisons)
 
     def _repr_html_(self) -> str:
-        """For Jupyter."""
+        """Return the table as HTML, for Jupyter."""
         return self.table._repr_html_()
 
 
@@ -232,12 +232,12 @@ def compare(
     figures: Sequence[str] = (),
     better: Mapping[str, Better] | None = None,
 ) -> RunComparison:
-    """The cells that both runs have, as `dutlab compare` compares them.
+    """Compare the cells that both runs have, as `dutlab compare` does.
 
-    `margin` asks whether they are equivalent within that share;
-    `better` maps figures whose direction dutlab does not know to `higher` or `lower`.
+    With `margin`, test whether they are equivalent within that share.
+    `better` maps figures whose better direction dutlab does not know to `higher` or `lower`.
 
-    Raises InputError for a run and itself and for runs that have no cell in common, DirectionUnknown, StoreError.
+    Raises InputError where both runs are the same or have no cell in common, DirectionUnknown, StoreError.
     """
     from dutlab.report.model.contests import CompareRequest  # noqa: PLC0415 - loads SciPy
     from dutlab.report.questions.compared import compare_runs  # noqa: PLC0415 - as above
@@ -260,13 +260,13 @@ def _row(c: Comparison) -> tuple[Value, ...]:
 async def run(
     experiment: Where, *, runs: Where = "runs", overrides: Sequence[str] = (), lab: str | None = None, testbed: Where | None = None
 ) -> AsyncIterator[Event]:
-    """Carries an experiment out and yields what happens; the first event names the folder. The report is not written.
+    """Carry out an experiment and yield its events; the first one names the run folder. No report is written.
 
-    `overrides` are as of `--set`, `lab` is the label of one that runs. Nobody is asked anything. A loop that is left early ends the run in
-    order, as Ctrl-C does: everything on the hosts is put back once the generator is closed (`contextlib.aclosing`), and `dutlab resume`
-    goes on. Raises SpecRefused, InputError, TestbedError, StoreError.
+    `overrides` are values of `--set`, `lab` is the label of a running lab. The run asks no questions. Closing the generator early
+    (`contextlib.aclosing`) ends the run as Ctrl-C does: everything on the hosts is restored, and `dutlab resume` can continue the run.
+    Raises SpecRefused, InputError, TestbedError, StoreError.
     """
-    from dutlab.runner.execution import RunOptions  # noqa: PLC0415 - loads what reaches hosts
+    from dutlab.runner.execution import RunOptions  # noqa: PLC0415 - loads the drivers of hosts
     from dutlab.runner.run import run as carry_out  # noqa: PLC0415 - as above
     from dutlab.spec.loader import given_experiment  # noqa: PLC0415 - as above
     from dutlab.spec.yaml_source import read_file  # noqa: PLC0415 - as above

@@ -1,7 +1,8 @@
-"""The one reader of files that others may have made: of a run, of a site, of another tool, or that a user names.
+"""The only reader of files that others may have made: files of a run, of a site, of another tool, or named by the user.
 
-A plain file only, opened with O_NONBLOCK and O_CLOEXEC, so that no pipe or device is waited for; its size is checked before and while it
-is read, since it may grow. A link is followed only where the user named it, and a pipe read only as an experiment or testbed, for a time.
+It reads plain files only, opened with O_NONBLOCK and O_CLOEXEC, so that it never waits for a pipe or device. The size is checked before and
+during reading, since a file may grow. A link is followed only where the user named it. A pipe is read only as an experiment or testbed,
+within a time limit.
 """
 
 from __future__ import annotations
@@ -24,43 +25,43 @@ from dutlab.errors import InputError, StoreError
 
 _AT_ONCE_BYTES = 1 << 20
 _LARGEST = 2**64
-"""No count, size or time of ours needs an integer beyond it."""
+"""Largest integer that is accepted: no count, size or time in dutlab's files exceeds it."""
 DASH, STANDARD_INPUT = Path("-"), Path("/dev/stdin")
 _STEP_S = 0.5
 _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 
 
 class AtLink(enum.Enum):
-    """Treatment of a symbolic link in the place of the file."""
+    """Treatment of a path that is a symbolic link."""
 
     REFUSED = "refused"
-    """Others may write to the folder, so what it points to is not theirs to show."""
+    """For folders that others may write to: a link could show them a file that they may not read."""
     FOLLOWED = "followed"
-    """The user named the file."""
+    """For a file that the user named."""
 
 
 class AtPipe(enum.Enum):
-    """Treatment of a pipe in the place of the file."""
+    """Treatment of a path that is a pipe."""
 
     REFUSED = "refused"
-    """The file is read more than once, or by others."""
+    """For a file that is read more than once, or by others."""
     READ = "read"
-    """It is read to its end, within PIPE_S. `-` is the standard input."""
+    """Read to its end, within PIPE_S. `-` is the standard input."""
 
 
 class Unfit(enum.StrEnum):
-    """Why a file is not read."""
+    """Reason why a file is not read."""
 
     LINK = "link"
     NOT_PLAIN = "not-plain"
     """A pipe, a device, a socket or a folder."""
     TOO_LARGE = "too-large"
     TOO_LATE = "too-late"
-    """A pipe that was not closed in time."""
+    """A pipe that was not closed within PIPE_S."""
 
 
 class UnfitFile(StoreError):
-    """A file from outside that is not read. `most_bytes` is None where its size is not the reason."""
+    """A file from outside was not read. `most_bytes` is the size limit, or None where size is not the reason."""
 
     def __init__(self, path: Path, kind: Unfit, bound: FileBound | None = None) -> None:
         if bound is not None:
@@ -76,16 +77,16 @@ class UnfitFile(StoreError):
 
 
 def read(path: Path, bound: FileBound, links: AtLink = AtLink.REFUSED, pipes: AtPipe = AtPipe.REFUSED) -> bytes:
-    """The whole file. Raises UnfitFile, OSError."""
+    """Return the contents of a file. Raises UnfitFile, OSError."""
     handle = descriptor(path, links, pipes)
-    try:  # without a Python file around it: a report reads tens of thousands
+    try:  # without a Python file object, to save time: a report reads tens of thousands of files
         return read_within(handle, path, bound)
     finally:
         os.close(handle)
 
 
 def opened(path: Path, links: AtLink = AtLink.REFUSED, *, most: FileBound | None = None) -> BinaryIO:
-    """The file for a reader that streams it. Raises UnfitFile, OSError."""
+    """Open a file for a reader that streams it. Raises UnfitFile, OSError."""
     handle = descriptor(path, links)
     if most is not None and os.fstat(handle).st_size > most.most_bytes:
         os.close(handle)
@@ -94,7 +95,7 @@ def opened(path: Path, links: AtLink = AtLink.REFUSED, *, most: FileBound | None
 
 
 def tail(path: Path, most_bytes: int) -> bytes:
-    """The last bytes of a file that may not be there. Raises UnfitFile, OSError."""
+    """Return the last `most_bytes` of a file; empty for a missing file. Raises UnfitFile, OSError."""
     try:
         with opened(path) as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - most_bytes))
@@ -104,7 +105,7 @@ def tail(path: Path, most_bytes: int) -> bytes:
 
 
 def descriptor(path: Path, links: AtLink = AtLink.REFUSED, pipes: AtPipe = AtPipe.REFUSED) -> int:
-    """A descriptor of a plain file, or of a pipe where `pipes` says so. Raises UnfitFile, OSError."""
+    """Open a plain file, or a pipe where `pipes` allows it, and return its descriptor. Raises UnfitFile, OSError."""
     flags = _FLAGS if links is AtLink.FOLLOWED else _FLAGS | os.O_NOFOLLOW
     try:
         handle = os.open(STANDARD_INPUT if pipes is AtPipe.READ and path == DASH else path, flags)
@@ -122,7 +123,7 @@ def descriptor(path: Path, links: AtLink = AtLink.REFUSED, pipes: AtPipe = AtPip
 
 
 def read_given(path: Path, bound: FileBound) -> bytes:
-    """The whole of a file that the user names, who may name a link. Raises InputError."""
+    """Return the contents of a file that the user named; it may be a link. Raises InputError."""
     try:
         return read(path, bound, AtLink.FOLLOWED)
     except UnfitFile as error:
@@ -132,7 +133,7 @@ def read_given(path: Path, bound: FileBound) -> bytes:
 
 
 def read_within(handle: int, path: Path, bound: FileBound) -> bytes:
-    """The rest of an open file or pipe. Raises UnfitFile, OSError."""
+    """Return the rest of an open file or pipe. Raises UnfitFile, OSError."""
     at = os.fstat(handle)
     if stat.S_ISFIFO(at.st_mode):
         return _read_pipe(handle, path, bound)
@@ -142,7 +143,7 @@ def read_within(handle: int, path: Path, bound: FileBound) -> bytes:
     content = os.read(handle, size + 1)
     if len(content) == size:
         return content
-    parts, length = [content], len(content)  # it grew meanwhile, or its size says nothing (/proc)
+    parts, length = [content], len(content)  # it grew meanwhile, or it reports no size (/proc)
     while part := os.read(handle, _AT_ONCE_BYTES):
         parts.append(part)
         length += len(part)
@@ -152,18 +153,18 @@ def read_within(handle: int, path: Path, bound: FileBound) -> bytes:
 
 
 def _read_pipe(handle: int, path: Path, bound: FileBound) -> bytes:
-    """All until its last writer closes it. Raises UnfitFile."""
+    """Return the data of a pipe up to its end, when its last writer closes it. Raises UnfitFile."""
     ready, left_s, parts, length = select.poll(), bounds.PIPE_S, list[bytes](), 0
     ready.register(handle, select.POLLIN)
     while left_s > 0:
         began_s = time.monotonic()
         can_read = ready.poll(min(left_s, _STEP_S) * 1000)
-        left_s -= min(time.monotonic() - began_s, 2 * _STEP_S)  # not the time in which we were stopped
+        left_s -= min(time.monotonic() - began_s, 2 * _STEP_S)  # without the time in which this process was stopped
         if not can_read:
             continue
         try:
             part = os.read(handle, _AT_ONCE_BYTES)
-        except BlockingIOError:  # another reader has it
+        except BlockingIOError:  # another reader took the data
             continue
         if not part:
             return b"".join(parts)
@@ -175,12 +176,12 @@ def _read_pipe(handle: int, path: Path, bound: FileBound) -> bytes:
 
 
 def json_of(read: bytes) -> Any:  # noqa: ANN401 - JSON is anything until its reader has checked it
-    """JSON without NaN, infinity and numbers that nothing of ours counts to. Raises ValueError, RecursionError."""
+    """Decode JSON; refuse NaN, infinity and integers beyond 2^64. Raises ValueError, RecursionError."""
     return _DECODER.decode(read.decode(json.detect_encoding(read), "surrogatepass"))
 
 
 def csv_of(text: str) -> list[list[str]]:
-    """The rows of a table, with a line end of any system. Raises ValueError."""
+    """Return the rows of a CSV table, with the line ends of any system. Raises ValueError."""
     try:
         return list(csv.reader(io.StringIO(text, newline="")))
     except csv.Error as error:
@@ -204,4 +205,4 @@ def _number(text: str) -> float:
 
 
 _DECODER = json.JSONDecoder(parse_constant=_refuse, parse_int=_integer, parse_float=_number)
-"""Made once: an index reads three files of each of a hundred thousand runs."""
+"""Shared decoder, made once: an index reads three files of each of a hundred thousand runs."""

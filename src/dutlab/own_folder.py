@@ -1,6 +1,6 @@
-"""Folders and files of this machine that are no other user's: keys, leases, the state of labs, what is kept to be loaded again.
+"""Private folders and files of the user: keys, leases, lab states, caches.
 
-Their mode is set. An inherited one is what the umask of whoever started dutlab leaves: with `umask 000` others could write there.
+Their mode is set explicitly. It does not depend on the umask: with `umask 000` others could write there.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from dutlab.errors import InputError
 _OWN, _OF_OTHERS = 0o700, 0o077
 WRITE_OF_ALL = 0o002
 _ROOT = 0
-"""A service is given its secrets by root."""
+"""Root's user id: root gives a service its secrets."""
 
 
 def own_folder(path: Path) -> None:
-    """Makes `path` and what is missing above it, or takes one that is there from others. Raises OSError, also for one of another user."""
+    """Create the folder `path` and its missing parents, or make an existing one private. Raises OSError, also for another user's folder."""
     private_parents(path)
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -36,21 +36,21 @@ def own_folder(path: Path) -> None:
 
 
 def private_parents(path: Path) -> None:
-    """Makes `path` and what is missing above it, for this user alone; what is there stays as it is. Raises OSError."""
+    """Create `path` and its missing parents, for this user alone. Existing folders are not changed. Raises OSError."""
     for folder in (*reversed(path.parents), path):
         if not folder.is_dir():
-            with suppress(FileExistsError):  # of two processes one makes it
+            with suppress(FileExistsError):  # another process created it first
                 folder.mkdir(mode=_OWN)
                 folder.chmod(_OWN)
 
 
 def is_private(found: os.stat_result, *owners: int) -> bool:
-    """Return whether a file is a plain one of this user, or of other `owners`, that no other user can read or write."""
+    """Return whether a file is plain, belongs to this user or one of `owners`, and cannot be read or written by any other user."""
     return stat.S_ISREG(found.st_mode) and found.st_uid in (os.geteuid(), *owners) and not found.st_mode & _OF_OTHERS
 
 
 def private_text(path: Path) -> str:
-    """Return the contents of the user's file of secrets. Raises InputError where others can read it, OSError."""
+    """Return the contents of a user's secret file. Raises InputError where others can read it, OSError."""
     try:
         with outside.opened(path, outside.AtLink.FOLLOWED) as file:
             if not is_private(os.fstat(file.fileno()), _ROOT):
@@ -61,5 +61,5 @@ def private_text(path: Path) -> str:
 
 
 def not_for_all() -> None:
-    """Files and folders that this process makes from now on cannot be written by all users, whatever umask it inherited."""
+    """Set the umask so that files and folders that this process creates are not writable for all users."""
     os.umask(os.umask(WRITE_OF_ALL) | WRITE_OF_ALL)

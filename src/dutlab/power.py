@@ -1,8 +1,8 @@
-"""The power of hosts: plugs, distribution units, management controllers and commands that switch them, and what they say of it.
+"""Power switches of hosts: plugs, distribution units, management controllers and commands that switch power and report its state.
 
-Requests as their makers document them: Shelly Gen1 (`/relay/N`), Shelly Gen2 and later (`Switch.Set`), Tasmota (`PowerN`), Ubiquiti's
+Requests follow the makers' documents: Shelly Gen1 (`/relay/N`), Shelly Gen2 and later (`Switch.Set`), Tasmota (`PowerN`), Ubiquiti's
 mFi mPower (`sensors/mfi.py`), IPMI 2.0 chassis control (section 28.3) by ipmitool, Redfish ComputerSystem.Reset (DSP0266),
-and SET of one object by SNMP.
+and an SNMP SET of one object.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ _LOOK_S, _AGAIN_S = 0.5, 5.0
 
 
 class Switch(Protocol):
-    """One host's. All of it raises Refused, OSError, ValueError."""
+    """Power switch of one host. All methods raise Refused, OSError, ValueError."""
 
     def is_on(self) -> bool:
-        """The state that the switch reports, which may lag behind the command."""
+        """Return the state that the switch reports, which may lag behind the command."""
 
     def turn(self, *, on: bool) -> None:
-        """Send the command, and return once it is sent."""
+        """Send the command; do not wait for its effect."""
 
 
 class HostPower:
-    """The power of one host of a testbed, as its file says that it may be used."""
+    """Power control of one host, within the limits that the testbed file sets."""
 
     def __init__(self, host: str, spec: PowerSpec) -> None:
-        """Raises HostError without a secret that the switch needs."""
+        """Check that the switch's secrets are known. Raises HostError where one is missing."""
         for variable in secrets_of(spec):
             secret(variable)
         self._host, self._spec = host, spec
@@ -51,7 +51,7 @@ class HostPower:
 
     @classmethod
     def of(cls, testbed: Testbed, host: str) -> Self:
-        """Return the power of a host of a testbed. Raises InputError for one without a switch, and as above."""
+        """Return the power control of a host. Raises InputError for an unknown host or one without switch, HostError as the constructor."""
         if host not in testbed.hosts:
             raise InputError(f"testbed {testbed.name} has no host {host}", remedy=f"it has {', '.join(testbed.hosts)}")
         if (spec := testbed.hosts[host].power) is None:
@@ -59,11 +59,11 @@ class HostPower:
         return cls(host, spec)
 
     def is_on(self) -> bool:
-        """Raises HostError."""
+        """Return whether the switch reports power on. Raises HostError."""
         return self._tried(self._switch.is_on)
 
     def turn(self, *, on: bool) -> None:
-        """Returns once the switch says so. Raises HostError, and InputError where the testbed does not allow it."""
+        """Switch, and return once the new state is reported. Raises HostError, and InputError where the testbed does not allow it."""
         if not self._spec.may_switch:
             raise InputError(f"its testbed does not allow to switch {self._host}", remedy="write `may-switch: yes` below its `power:`")
         self._tried(lambda: self._switch.turn(on=on))
@@ -76,7 +76,7 @@ class HostPower:
             time.sleep(_LOOK_S)
 
     def switch_on(self) -> None:
-        """Switches it on where it is off, and tries again while its switch does not answer. Raises as turn(), with what to do by hand."""
+        """Switch the host on if it is off; try again while its switch does not answer. Raises as turn(), with the remedy by hand."""
         for attempt in range(1, SWITCH_TRIES + 1):
             try:
                 if not self.is_on():
@@ -92,7 +92,7 @@ class HostPower:
                 return
 
     def cycle(self) -> None:
-        """Off, `off-for` long, on. Raises as turn()."""
+        """Switch off, wait for the time of `off-for`, switch on. Raises as turn()."""
         self.turn(on=False)
         time.sleep(self._spec.off_for)
         self.switch_on()
@@ -104,7 +104,7 @@ class HostPower:
             raise HostError(f"its switch did not answer within {PATIENCE_S:g} s", host=self._host) from error
         except (Refused, OSError, ValueError) as error:
             raise HostError(f"its switch: {error}", host=self._host) from error
-        except (AttributeError, TypeError, LookupError, ArithmeticError) as error:  # of JSON whose parts are of other kinds
+        except (AttributeError, TypeError, LookupError, ArithmeticError) as error:  # JSON with unexpected types
             raise HostError(f"its switch answered what makes no sense ({type(error).__name__})", host=self._host) from error
 
 
@@ -120,7 +120,7 @@ class PlugSwitch:
         self._root = urlsplit(spec.url).path.rstrip("/")
 
     def is_on(self) -> bool:
-        """Return the state, as the Switch."""
+        """Return the reported state."""
         n = self._spec.channel
         match self._spec.model:
             case "shelly":
@@ -133,7 +133,7 @@ class PlugSwitch:
                 return _mfi(mfi.MfiSession(self._spec).ask(mfi.SENSORS), n)
 
     def turn(self, *, on: bool) -> None:
-        """Turn, as the Switch."""
+        """Switch the outlet."""
         n = self._spec.channel
         match self._spec.model:
             case "shelly":
@@ -146,7 +146,7 @@ class PlugSwitch:
                 mfi.MfiSession(self._spec).ask(f"{mfi.SENSORS}/{n + 1}", method="PUT", form=f"output={int(on)}")
 
     def _command(self, words: str) -> str:
-        """A Tasmota takes its login in the address only."""
+        """Return the path of a command. It contains the login, since a Tasmota takes it nowhere else."""
         spec = self._spec
         login = f"&user={quote(spec.user)}&password={quote(secret(spec.password_from or ''))}" if spec.user is not None else ""
         return f"/cm?cmnd={quote(words)}{login}"
@@ -163,7 +163,7 @@ def _state(document: Any, name: str) -> bool:  # noqa: ANN401
 
 
 def _tasmota(document: Any, channel: int) -> bool:  # noqa: ANN401
-    """One with a single outlet calls it POWER, others count from 1."""
+    """Return the state of an outlet. A Tasmota with one outlet calls it POWER, others count from POWER1."""
     answer = document if isinstance(document, dict) else {}
     state = answer.get(f"POWER{channel + 1}", answer.get("POWER") if channel == 0 else None)
     if state not in ("ON", "OFF"):
@@ -185,7 +185,7 @@ class SnmpSwitch:
         self._spec = spec
 
     def is_on(self) -> bool:
-        """Return the state, as the Switch."""
+        """Return the reported state."""
         from dutlab.sensors.snmp import asked_once  # noqa: PLC0415 -- pysnmp is an extra
 
         spec = self._spec
@@ -196,31 +196,31 @@ class SnmpSwitch:
         return found == spec.told_on
 
     def turn(self, *, on: bool) -> None:
-        """Turn, as the Switch."""
+        """Set the object that switches the outlet."""
         from dutlab.sensors.snmp import asked_once  # noqa: PLC0415 -- as above
 
         asked_once(self._spec, self._spec.on if on else self._spec.off)
 
 
 class IpmiSwitch:
-    """A server's own controller, by ipmitool."""
+    """Management controller of a server, by ipmitool."""
 
     def __init__(self, spec: IpmiPower) -> None:
         self._spec = spec
 
     def is_on(self) -> bool:
-        """Return the state, as the Switch."""
+        """Return the reported state."""
         output = self._ask("status").strip()
         if output not in ("Chassis Power is on", "Chassis Power is off"):
             raise ValueError(f"ipmitool said {output[:SHOWN]!r}")
         return output.endswith("on")
 
     def turn(self, *, on: bool) -> None:
-        """Turn, as the Switch. Off is at once, without the system's knowledge."""
+        """Switch the server. Off is immediate: the operating system does not shut down first."""
         self._ask(_word(on=on))
 
     def _ask(self, word: str) -> str:
-        from dutlab.sensors.ipmi import IpmiSession  # noqa: PLC0415 -- ipmitool may not be there, nor needed
+        from dutlab.sensors.ipmi import IpmiSession  # noqa: PLC0415 -- ipmitool may be missing and not needed
 
         status, output, why = IpmiSession(self._spec, "OPERATOR").ask("chassis", "power", word)
         if status != 0:
@@ -229,7 +229,7 @@ class IpmiSwitch:
 
 
 class RedfishSwitch:
-    """A server's own controller, by Redfish."""
+    """Management controller of a server, by Redfish."""
 
     def __init__(self, spec: RedfishPower) -> None:
         self._spec = spec
@@ -237,14 +237,14 @@ class RedfishSwitch:
         self._system = spec.system
 
     def is_on(self) -> bool:
-        """Return the state, as the Switch."""
+        """Return the reported state."""
         state = self._get(self._named()).get("PowerState")
         if state not in ("On", "Off", "PoweringOn", "PoweringOff"):
             raise ValueError(f"its PowerState is {str(state)[:SHOWN]!r}")
         return state in ("On", "PoweringOff")
 
     def turn(self, *, on: bool) -> None:
-        """Turn, as the Switch. Off is at once, without the system's knowledge."""
+        """Switch the server. Off is immediate: the operating system does not shut down first."""
         reset = self._get(self._named()).get("Actions", {}).get("#ComputerSystem.Reset", {})
         target = reset.get("target") if isinstance(reset, dict) else None
         if not isinstance(target, str) or not target.startswith("/redfish/"):
@@ -268,20 +268,20 @@ class RedfishSwitch:
 
 
 class CommandSwitch:
-    """Commands of this machine."""
+    """Power switch by shell commands on this machine."""
 
     def __init__(self, spec: CommandPower) -> None:
         self._spec = spec
 
     def is_on(self) -> bool:
-        """Return the state, as the Switch."""
+        """Return the state that the command prints."""
         output = self._run(self._spec.status).strip()
         if output not in ("on", "off"):
             raise ValueError(f"`{self._spec.status}` printed {output[:SHOWN]!r}, neither on nor off")
         return output == "on"
 
     def turn(self, *, on: bool) -> None:
-        """Turn, as the Switch."""
+        """Run the command for the new state."""
         self._run(self._spec.on if on else self._spec.off)
 
     def _run(self, command: str) -> str:

@@ -1,4 +1,4 @@
-"""For tests of firewalls, routers and drivers by pytest: a fixture that runs an experiment and gives its figures with their intervals.
+"""Pytest fixture for tests of firewalls, routers and drivers: it runs an experiment and returns its figures with their intervals.
 
 In conftest.py: `pytest_plugins = ["dutlab.pytest_plugin"]`. docs/how-to/ci.md has an example.
 """
@@ -27,7 +27,7 @@ _OF_A_REPEAT = ("trial", "repeat", "value")
 
 @dataclass(frozen=True, repr=False)
 class MeasuredFigure:
-    """One figure of one cell, over its repeats; a failed assertion shows all of it."""
+    """One figure of one cell, over its repeats. A failed assertion shows its median, interval and number of repeats."""
 
     name: str
     where: str
@@ -45,15 +45,15 @@ class MeasuredFigure:
 
     @property
     def high(self) -> float:
-        """Upper end, likewise."""
+        """Upper end of the 95 % interval; below six repeats the highest value."""
         return self.summary.interval.high if self.summary.interval else self.summary.high
 
     def is_at_least(self, limit: float) -> bool:
-        """Return whether the whole interval is: proven. Neither this nor is_below() is true where the interval holds the limit."""
+        """Return whether the whole interval is at or above `limit`. Where it contains `limit`, this and is_below() are both false."""
         return self.low >= limit
 
     def is_below(self, limit: float) -> bool:
-        """Return whether the whole interval is: proven."""
+        """Return whether the whole interval is below `limit`."""
         return self.high < limit
 
     def __repr__(self) -> str:
@@ -66,12 +66,12 @@ class MeasuredRun:
     """A run of an experiment."""
 
     run: Run
-    """All of it (docs/reference/notebooks.md)."""
+    """The run with all its data (docs/reference/notebooks.md)."""
 
     def figure(self, name: str, **where: Value) -> MeasuredFigure:
-        """A figure such as `received_pps`; `where` names its cell: `mode="nat", frame_size=64, link="a"`.
+        """Return a figure such as `received_pps`; `where` names its cell: `mode="nat", frame_size=64, link="a"`.
 
-        Raises LookupError where there is none of it, and where it is of several cells.
+        Raises LookupError where no cell has the figure, or several cells have it.
         """
         every = self.run.figures
         rows = [row for row in every if row["figure"] == name]
@@ -86,10 +86,10 @@ class MeasuredRun:
 
 
 class Dutlab:
-    """Runs experiments for a test, each as a separate process that puts back what it changes."""
+    """Runs experiments for a test, each as a separate process that restores what it changes."""
 
     def __init__(self, folder: Path, *, must_run: bool) -> None:
-        """Runs go into `folder`."""
+        """Keep the runs in `folder`."""
         self._folder, self._must_run, self._runs = folder, must_run, 0
 
     def run(
@@ -100,10 +100,10 @@ class Dutlab:
         lab: str | None = None,
         testbed: Path | None = None,
     ) -> MeasuredRun:
-        """Carries an experiment out: a file, or what would be in one. `overrides`, `lab` and `testbed` are as of `dutlab run`.
+        """Carry out an experiment: a file, or its contents. `overrides`, `lab` and `testbed` are the options of `dutlab run`.
 
-        Skips the test with the reason where this machine cannot do it (no root, a program that is missing, a host that is away), and
-        fails it there with --dutlab-must-run. Fails the test for a faulty experiment, and where nothing was measured.
+        Skips the test, with the reason, where the testbed cannot be used (no root, a missing program, an unreachable host); with
+        --dutlab-must-run the test fails instead. Also fails the test for a faulty experiment, and where nothing was measured.
         """
         __tracebackhide__ = True
         self._runs += 1
@@ -129,7 +129,7 @@ class Dutlab:
 
 
 def _all(rows: Sequence[Mapping[str, Value]], key: str) -> list[str]:
-    """Every value of a column, each once, in its order."""
+    """Return the distinct values of a column, in order."""
     return [*dict.fromkeys(str(row[key]) for row in rows if key in row)]
 
 
@@ -142,7 +142,7 @@ def _words(where: Mapping[str, Value]) -> str:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Adds --dutlab-must-run."""
+    """Add the option --dutlab-must-run."""
     parser.getgroup("dutlab").addoption(
         MUST_RUN, action="store_true", help="Fail a test, in place of skipping it, where dutlab cannot measure here."
     )
@@ -150,5 +150,5 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture
 def dutlab(tmp_path: Path, request: pytest.FixtureRequest) -> Dutlab:
-    """Runs experiments in a folder of the test's own."""
+    """Run experiments in the test's temporary folder."""
     return Dutlab(tmp_path, must_run=bool(request.config.getoption(MUST_RUN)))

@@ -1,4 +1,4 @@
-"""Why a program failed, in what it printed: the line that says so, wherever it is, and not the last words, which may be its usage text."""
+"""Reason why a program failed, found in its output. It may be on any line; the last lines are often only a usage text."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import re
 from functools import cache
 
 MOST = 200
-"""Characters of a program's words that go into a message; the whole goes into the raw files."""
+"""Most characters of a program's output in a message; the raw files have the whole output."""
 _SAYS_SO = re.compile(
     r"\b(?:error|fail(?:ed|ure|s)?|cannot|can't|could(?: not|n't)|unable|refus\w+|denied|forbidden|invalid|illegal|unknown|unrecogni[sz]ed"
     r"|unsupported|not (?:supported|valid|allowed|permitted)|missing|not found|no such|does(?: not|n't) exist|fatal|panic|exception|bad"
@@ -16,12 +16,12 @@ _SAYS_SO = re.compile(
     re.IGNORECASE,
 )
 _NO_REASON = re.compile(r"\s{4,}|\t|\s*(?:usage\b|options?:|--?[A-Za-z0-9]|\[-|warning\b)", re.IGNORECASE)
-"""Lines of a usage text, or that only warn."""
+"""Beginnings of lines that give no reason: usage text and warnings."""
 _TRACEBACK = "Traceback (most recent call last):"
 
 
 def reason_in(text: str) -> str:
-    """On one line; where no line says a reason, the end of the text; empty of an empty one."""
+    """Return the reason in a program's output, as one line; the end of `text` where no line gives one, empty for an empty text."""
     lines = [line.rstrip() for line in text.splitlines() if line.strip()]
     if _TRACEBACK in text:
         at = max(n for n, line in enumerate(lines) if _TRACEBACK in line)
@@ -35,13 +35,13 @@ def reason_in(text: str) -> str:
 
 
 def shortened(line: str) -> str:
-    """Return a line of a program's output for a message: at most MOST characters."""
+    """Return a line of a program's output, cut to MOST characters for a message."""
     words = " ".join(line.split())
     return words if len(words) <= MOST else f"{words[: MOST - 1]}…"
 
 
 @cache
 def _of_system() -> re.Pattern[str]:
-    """The words that a system call's failure has (errno), the surest that a program can say."""
+    """Return a pattern of the system's error messages (errno), the most reliable reasons."""
     words = {os.strerror(number) for number in errno.errorcode} | {"Name or service not known", "Temporary failure in name resolution"}
     return re.compile("|".join(re.escape(word) for word in sorted(words, key=len, reverse=True)), re.IGNORECASE)

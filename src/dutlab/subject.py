@@ -1,21 +1,21 @@
-"""Subject of a figure: the links or drives it was measured on, the direction, and the part of the measurement it belongs to.
+"""Subject of a figure: the links or drives it was measured on, the direction, and the part of the measurement.
 
-A figure is a measure, a subject and a value: `lower_pps` (dutlab.measures) of links a and b together, for the goal `ndr`, is 1.2 million.
-The measure says how to read the number, the subject what it was taken of; neither is guessed from the name of the other.
+A figure has a measure, a subject and a value: `lower_pps` (dutlab.measures) of links a and b together, for the goal `ndr`, is 1.2 million.
+The measure gives the number's meaning, the subject the object measured. Neither is guessed from the name of the other.
 
-    places     the links that were driven; of storage the drives or the array; of steps of a user's own the hosts. Which of these they
-               are is said by the workload (`WorkloadPlug.place`). Of several places the figure is their sum.
-    way        which way data goes: of a link from source to sink, back, or both together; of drives what was read, written or trimmed
-    part       which part of the measurement: a goal of a search (`ndr`), a stream, a job of fio, a phase (`rebuilding`), a state of
-               drives (`steady`), a share of the load (`50%`), a step (`measurement/01`). Empty: the whole of it
+    places     the links under load; for storage the drives or the array; for a user's steps the hosts. The workload declares which of
+               these (`WorkloadPlug.place`). A figure of several places is their sum.
+    way        direction of the data: for links from source to sink, back, or both together; for drives read, write or trim
+    part       part of the measurement: a goal of a search (`ndr`), a stream, a job of fio, a phase (`rebuilding`), a state of
+               drives (`steady`), a share of the load (`50%`), a step (`measurement/01`). Empty for the whole measurement
 
-A record keeps these three as fields. People, tables and options need words, and this file alone makes and reads those:
+A record keeps these three as fields. People, tables and options use text, which only this file writes and reads:
 
-    a+b                 places together; frames that go back have `.back` behind the name: `a+a.back` has both directions of a
-    ndr/lower_pps       a figure: its part before the measure; a figure of the whole is the measure alone
-    seq/iops.read       a figure of what was read: the way behind the measure, since reads and writes of a drive are columns of one table
+    a+b                 sum of places; `.back` after a name means the direction back: `a+a.back` has both directions of a
+    ndr/lower_pps       figure of a part: part, then measure; a figure of the whole measurement is the measure alone
+    seq/iops.read       figure of reads: the direction follows the measure, since reads and writes of a drive are columns of one table
 
-`--figure`, claims and the columns `link` and `figure` of the index and of exports have these.
+`--figure`, claims and the columns `link` and `figure` of the index and of exports use these texts.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from typing import NamedTuple, Self
 
 _TOGETHER, _BACK, _PART, _WAY, _RUN = "+", ".back", "/", ".", "run_"
 _KEPT = 4096
-"""Texts whose meaning is remembered: runs of other people may have any."""
+"""Size limit of the caches of texts: other people's runs may have any number of texts."""
 EACH = "*"
-"""In place of a part: every part."""
+"""Name that means every part, in the place of a part's name."""
 
 
 class Way(Enum):
     """Direction of the data."""
 
     FORWARD = "forward"
-    """From source to sink; also where there is no other, and where reads and writes are counted together."""
+    """From source to sink; also where there is only one direction, and for reads and writes together."""
     BACK = "back"
     BOTH = "both"
     READ = "read"
@@ -49,12 +49,12 @@ class Way(Enum):
 _BACKS = {Way.FORWARD: (False,), Way.BACK: (True,), Way.BOTH: (False, True)}
 _OF_DRIVES = (Way.READ, Way.WRITE, Way.TRIM)
 WAYS_OF_DRIVES: Mapping[str, Way] = {way.value: way for way in _OF_DRIVES}
-"""Directions by their words, in the order of tables."""
+"""Word → direction of drives, in the order of table columns."""
 
 
 @dataclass(frozen=True)
 class Subject:
-    """Subject of one figure. Raises ValueError for the name of a place that a text could not keep apart from others."""
+    """Subject of one figure. Raises ValueError for a place name that would make the subject's text ambiguous."""
 
     places: tuple[str, ...]
     way: Way = Way.FORWARD
@@ -68,7 +68,7 @@ class Subject:
 
     @classmethod
     def read(cls, text: str) -> Self:
-        """The subject of the words of `place`. Raises ValueError for any other text."""
+        """Return the subject whose `place` is `text`. Raises ValueError for any other text."""
         names = [(flow.removesuffix(_BACK), flow.endswith(_BACK)) for flow in apart(text)]
         backs = tuple(sorted({back for _, back in names}))
         way = next(way for way, of in _BACKS.items() if of == backs)
@@ -79,12 +79,12 @@ class Subject:
 
     @property
     def flows(self) -> tuple[str, ...]:
-        """Each place and direction alone, as the flows of a trial are called: `a`, `a.back`, `b`, `b.back`."""
+        """Each place and direction separately, by the names of a trial's flows: `a`, `a.back`, `b`, `b.back`."""
         return tuple(back_of(name) if back else name for name in self.places for back in self._backs)
 
     @property
     def place_of_flows(self) -> tuple[str, ...]:
-        """The place of each of its flows: `a`, `a`, `b`, `b`."""
+        """Place of each of its flows: `a`, `a`, `b`, `b`."""
         return tuple(name for name in self.places for _ in self._backs)
 
     @property
@@ -93,28 +93,28 @@ class Subject:
 
     @property
     def is_sum(self) -> bool:
-        """True if several flows are in it."""
+        """True if it has several flows."""
         return len(self.places) > 1 or self.way is Way.BOTH
 
     @property
     def is_back(self) -> bool:
-        """True if it is of the frames that go back, and of no others."""
+        """True if it has only frames from sink to source."""
         return self.way is Way.BACK
 
     @cached_property
     def place(self) -> str:
-        """Place of its figures among those of a trial: `a`, `a.back`, `a+a.back`, `a+b`."""
+        """Key of its figures among those of a trial: `a`, `a.back`, `a+a.back`, `a+b`."""
         return joined(self.flows)
 
 
 @lru_cache(_KEPT)
 def subject_of(text: str) -> Subject:
-    """The subject that `text` means. Raises ValueError."""
+    """Return the subject that `text` means. Raises ValueError."""
     return Subject.read(text)
 
 
 def back_of(place: str) -> str:
-    """The flow from sink to source."""
+    """Return the name of the flow from sink to source."""
     return f"{place}{_BACK}"
 
 
@@ -124,47 +124,47 @@ def joined(flows: Iterable[str]) -> str:
 
 
 def apart(text: str) -> tuple[str, ...]:
-    """The flows or places whose sum is called so."""
+    """Return the flows or places whose sum is called `text`."""
     return tuple(text.split(_TOGETHER))
 
 
 def plain_place(name: str) -> str:
-    """A name of a place out of somebody else's file, without what the words of a sum or a direction are made of."""
+    """Return a place name from another tool's file without the marks of sums, parts and directions."""
     while name.endswith(_BACK):
         name = name.removesuffix(_BACK)
     return name.replace(_TOGETHER, "_").replace(_PART, "_") or "_"
 
 
 def places_in(text: str) -> Subject:
-    """The subject that somebody else's words for places mean, in which a `/` is a part of a name. Raises ValueError."""
+    """Return the subject that another tool's text for places means; there, `/` belongs to a name. Raises ValueError."""
     return subject_of(text.replace(_PART, "_"))
 
 
 def whole_of(places: Iterable[str], usual: str = "") -> str:
-    """Return the place with the most flows, which has the figures of the whole cell: `usual` if it is one of them.
+    """Return the place with the most flows, which has the figures of the whole cell.
 
-    `usual` too where there is none.
+    `usual` wins a tie, and is returned where there are no places.
     """
     return max(dict.fromkeys(places), key=lambda text: (len(apart(text)), text == usual), default=usual)
 
 
 def sums_first(places: Iterable[str]) -> list[str]:
-    """Those with the most flows first, others by name."""
+    """Return the distinct places, those with the most flows first, then by name."""
     return sorted(dict.fromkeys(places), key=lambda text: (-len(apart(text)), text))
 
 
 class FigureName(NamedTuple):
-    """A figure among those of one place."""
+    """Name of a figure among those of one place."""
 
     part: str
     """Part of the measurement; empty for the whole."""
     measure: str
     way: Way | None = None
-    """Direction, where the place does not say it: of drives, and of what a user's step prints of both directions."""
+    """Direction, where the place does not give it: for drives, and for a user's step that prints both directions."""
 
     @classmethod
     def read(cls, text: str) -> Self:
-        """The name that `text` means: the measure is what follows the last mark of a part."""
+        """Return the name that `text` means. The measure follows the last `/`."""
         part, _, measure = text.rpartition(_PART)
         bare, _, word = measure.rpartition(_WAY)
         return cls(part, bare, _IN_NAMES[word]) if bare and word in _IN_NAMES else cls(part, measure)
@@ -179,49 +179,49 @@ _IN_NAMES = {**WAYS_OF_DRIVES, Way.BACK.value: Way.BACK}
 
 @lru_cache(_KEPT)
 def figure_name(text: str) -> FigureName:
-    """The part, the measure and the way of `seq/iops.read`."""
+    """Return part, measure and direction of a text such as `seq/iops.read`."""
     return FigureName.read(text)
 
 
 def part_figure(part: str, measure: str) -> str:
-    """The text of a figure of one part of a measurement: `ndr/lower_pps`."""
+    """Return the text of a figure of one part of a measurement: `ndr/lower_pps`."""
     return str(FigureName(part, measure))
 
 
 def way_figure(way: Way | None, measure: str) -> str:
-    """The text of a figure of one way: `iops.read`."""
+    """Return the text of a figure of one direction: `iops.read`."""
     return str(FigureName("", measure, way))
 
 
 def share_part(percent: float) -> str:
-    """The part that has so much of the load: `50%`."""
+    """Return the part for a share of the load: `50%`."""
     return f"{percent:g}%"
 
 
 def step_part(phase: str, number: int) -> str:
-    """The part that is a step of a phase: `measurement/01`. No other part has a `/` inside."""
+    """Return the part for a step of a phase: `measurement/01`. No other part contains a `/`."""
     return f"{phase}{_PART}{number:02d}"
 
 
 def is_step(part: str) -> bool:
-    """Return whether a part is a step, or a program's output in one."""
+    """Return whether a part is a step, or the output of a program in a step."""
     return _PART in part
 
 
 def run_part(number: int) -> str:
-    """The part that is a further run of a program in one step: `run_2`."""
+    """Return the part for a further run of a program in one step: `run_2`."""
     return f"{_RUN}{number}"
 
 
 def run_of(part: str) -> tuple[int, str]:
-    """Return which run of a program in its step a part is of, from 1, and the part of that run: 2 and `x` of `run_2/x`."""
+    """Return a program's run number in its step, from 1, and the part of that run: 2 and `x` of `run_2/x`."""
     run, _, rest = part.partition(_PART)
     number = run.removeprefix(_RUN)
     return (int(number), rest) if run.startswith(_RUN) and number.isdecimal() else (1, part)
 
 
 def share_of(part: str) -> float | None:
-    """The share in percent that a part has of the load; None where it is another part."""
+    """Return the share of the load, in percent, that a part means; None for any other part."""
     try:
         return float(part.removesuffix("%")) if part.endswith("%") else None
     except ValueError:
@@ -229,18 +229,18 @@ def share_of(part: str) -> float | None:
 
 
 def each_part(figure: str) -> str:
-    """`*/iops` of `seq/iops.read`: what stands for the figure of every part and way; a figure of the whole has no part there either."""
+    """Return the name for every part and direction of a figure: `*/iops` of `seq/iops.read`, but `iops` of `iops`."""
     part, measure, _ = figure_name(figure)
     return part_figure(EACH, measure) if part else measure
 
 
 def of_part(part: str, values: Mapping[str, float]) -> dict[str, float]:
-    """Values by measure, as the figures of one part of the measurement."""
+    """Return values by measure as figures of one part of the measurement."""
     return {part_figure(part, measure): value for measure, value in values.items()}
 
 
 def by_part(values: Mapping[str, float]) -> dict[str, dict[str, float]]:
-    """Part → measure, with its way → value, of the figures of one place."""
+    """Return part → measure with direction → value, from the figures of one place."""
     values_by_part: dict[str, dict[str, float]] = {}
     for text, value in values.items():
         name = figure_name(text)
@@ -249,11 +249,11 @@ def by_part(values: Mapping[str, float]) -> dict[str, dict[str, float]]:
 
 
 class Figures(dict[str, dict[str, float]]):
-    """The figures of a trial: place (`a+b`) → figure (`ndr/lower_pps`) → value."""
+    """Figures of a trial: place (`a+b`) → figure (`ndr/lower_pps`) → value."""
 
     @classmethod
     def of(cls, values: Iterable[tuple[Subject, Mapping[str, float]]]) -> Self:
-        """Those of each subject, by measure. A measure with `.back` behind it is of what came back to the subject's place."""
+        """Return figures from subjects and their values by measure. A measure that ends in `.back` belongs to the direction back."""
         figures = cls()
         for subject, by_measure in values:
             before = f"{subject.part}{_PART}" if subject.part else ""
@@ -267,9 +267,9 @@ class Figures(dict[str, dict[str, float]]):
         return figures
 
     def by_subject(self) -> Iterator[tuple[Subject, dict[str, float]]]:
-        """Each subject with its values by measure, in their order: one whose values are not next to each other comes again.
+        """Yield each subject with its values by measure, in order. A subject whose values are not adjacent is yielded several times.
 
-        Raises ValueError for a place that is not one.
+        Raises ValueError for a key that is not a valid place.
         """
         for place, of in self.items():
             subject = subject_of(place)

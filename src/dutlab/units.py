@@ -1,7 +1,7 @@
-"""Quantities with their unit in the type, and the words users write them in.
+"""Quantities with their unit in the type, and parsers of the texts in which users write them.
 
-The types are `NewType`s of `float` and `int`: mypy keeps layers and dimensions apart, at run time they cost nothing.
-Frame sizes include the FCS. Rates say their layer: L1 counts preamble and gap, L2 does not.
+The types are `NewType`s of `float` and `int`: mypy keeps layers and dimensions apart, without a cost at run time.
+Frame sizes include the FCS. Bit rates name their layer: L1 counts preamble and gap, L2 does not.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ BpsL2 = NewType("BpsL2", float)
 Bps = NewType("Bps", float)
 """Payload bits per second (goodput): no Ethernet layer."""
 FrameBytes = NewType("FrameBytes", int)
-"""An Ethernet frame with FCS: 64 is the shortest legal one."""
+"""Bytes of an Ethernet frame with FCS: 64 is the shortest legal frame."""
 
 MOST_DIGITS = 15
 """Most digits of a whole number: with more, a float could not distinguish it from its neighbour."""
@@ -25,7 +25,7 @@ ETH_L1_OVERHEAD_BYTES = 7 + 1 + 12  # preamble, start delimiter, inter-frame gap
 SHORTEST_FRAME = FrameBytes(64)
 LONGEST_STANDARD_FRAME = FrameBytes(1518)
 SHORTEST_IPV6_FRAME = FrameBytes(84)
-"""The shortest one over IPv6 that has room for UDP and a probe: it stands for 64 there."""
+"""The shortest IPv6 frame with room for UDP and a probe: it replaces 64 there."""
 RFC2544_FRAME_SIZES = tuple(FrameBytes(n) for n in (64, 128, 256, 512, 1024, 1280, 1518))  # RFC 2544 section 9.1
 RFC5180_FRAME_SIZES = (SHORTEST_IPV6_FRAME, *RFC2544_FRAME_SIZES[1:])  # RFC 5180 section 5.1.1
 
@@ -42,11 +42,11 @@ _SCALE = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 
 
 class UnitError(ValueError):
-    """A text that is not a quantity of the asked dimension; the message says what would be."""
+    """A text is not a quantity of the wanted dimension; the message gives the right form."""
 
 
 def parse_duration(text: str) -> Seconds:
-    """`30s`, `500ms`, `2min`, `1.5h` → seconds. A bare number has no unit and is refused.
+    """Return seconds from `30s`, `500ms`, `2min`, `1.5h`. A bare number has no unit and is refused.
 
     Raises UnitError.
     """
@@ -56,9 +56,9 @@ def parse_duration(text: str) -> Seconds:
 
 
 def parse_bit_rate(text: str) -> float:
-    """`10G`, `2.5 Gbit/s`, `100M` → bits per second. Prefixes are decimal. The caller knows the layer.
+    """Return bits per second from `10G`, `2.5 Gbit/s`, `100M`. Prefixes are decimal. The caller knows the layer.
 
-    Raises UnitError; `10 Gb` is an amount, not a rate, and is refused as such.
+    Raises UnitError, also for `10 Gb`, which is an amount.
     """
     s = text.strip()
     if not (m := _BIT_RATE.fullmatch(s)) or not (m["u"] or m["w"]):
@@ -69,7 +69,7 @@ def parse_bit_rate(text: str) -> float:
 
 
 def parse_pps(text: str) -> Pps:
-    """`100kpps`, `1.488 Mpps` → frames per second.
+    """Return frames per second from `100kpps`, `1.488 Mpps`.
 
     Raises UnitError.
     """
@@ -79,7 +79,7 @@ def parse_pps(text: str) -> Pps:
 
 
 def parse_byte_rate(text: str) -> float:
-    """`2800MB/s`, `7 GByte/s`, `113 MiB/s` → bytes per second. Prefixes are decimal, as on data sheets of drives, or binary (IEC 80000-13).
+    """Return bytes per second from `2800MB/s`, `7 GByte/s`, `113 MiB/s`. Prefixes are decimal, as on drive data sheets, or IEC 80000-13.
 
     Raises UnitError.
     """
@@ -89,7 +89,7 @@ def parse_byte_rate(text: str) -> float:
 
 
 def parse_amount(text: str) -> float:
-    """`75000`, `75k`, `1.5M` → a number without a unit, as of requests a second.
+    """Return a number without a unit, such as requests a second, from `75000`, `75k`, `1.5M`.
 
     Raises UnitError.
     """
@@ -99,7 +99,7 @@ def parse_amount(text: str) -> float:
 
 
 def parse_share(text: str) -> float:
-    """`2%`, `0.5 %` → 0.02, 0.005. A bare number could mean either and is refused.
+    """Return 0.02 from `2%`, 0.005 from `0.5 %`. A bare number is ambiguous and is refused.
 
     Raises UnitError.
     """
@@ -109,27 +109,27 @@ def parse_share(text: str) -> float:
 
 
 def number_or_text(text: str) -> int | str:
-    """A whole number from 0 on, of as many digits as every program of ours can count; anything else stays text."""
+    """Return a whole number from 0 on as an int, if it has at most MOST_DIGITS digits; return any other text unchanged."""
     return int(text) if text.isdecimal() and len(text) <= MOST_DIGITS else text
 
 
 def l1_rate(rate: Pps, mean_frame: float) -> BpsL1:
-    """Bits per second on the wire at `rate` frames of `mean_frame` bytes with FCS (RFC 5180 appendix A)."""
+    """Return the bits per second on the wire at `rate` frames of `mean_frame` bytes with FCS (RFC 5180 appendix A)."""
     return BpsL1(rate * (mean_frame + ETH_L1_OVERHEAD_BYTES) * 8)
 
 
 def l2_rate(rate: Pps, mean_frame: float) -> BpsL2:
-    """Bits per second of frames with FCS, without preamble and gap."""
+    """Return the bits per second of frames with FCS, without preamble and gap."""
     return BpsL2(rate * mean_frame * 8)
 
 
 def line_rate(speed: BpsL1, mean_frame: float) -> Pps:
-    """Frames of `mean_frame` bytes with FCS that a link of `speed` carries in a second (RFC 5180 appendix A)."""
+    """Return how many frames of `mean_frame` bytes with FCS a link of `speed` carries in a second (RFC 5180 appendix A)."""
     return Pps(speed / ((mean_frame + ETH_L1_OVERHEAD_BYTES) * 8))
 
 
 def si(value: float, unit: str, digits: int = 3) -> str:
-    """A number with the decimal prefix that keeps it readable: `si(1488095, "pps")` gives `1.49 Mpps`; never an exponent."""
+    """Return a number with a decimal prefix, without an exponent: `si(1488095, "pps")` gives `1.49 Mpps`."""
     rounded = float(f"{value:.{digits}g}")  # before the prefix is chosen: 999 999 is 1 M, not 1000 k
     for factor, prefix in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, "")):
         if abs(rounded) >= factor:

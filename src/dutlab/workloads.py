@@ -1,7 +1,7 @@
-"""Every workload: one record each of what it is made of, and the one registry that all rooms ask.
+"""Registry of all workloads, used by all packages: one record of its parts for each workload.
 
-A record names code by import path, as `module:name`, and that code is imported when it is first used, so that start-up stays short. A new
-workload is its settings, its method or tool, its section, its test, its page, and one entry in WORKLOADS.
+A record names code by its import path, `module:name`. The code is imported at first use, to keep start-up short. A new workload needs
+settings, a method or tool, a section, a test, a page, and one entry in WORKLOADS.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from dutlab.subject import each_part, figure_name, part_figure
 
 
 class LoadPattern(enum.Enum):
-    """Number and steadiness of the loads of one trial."""
+    """Pattern of the load in one trial: how often it is offered, and whether it changes."""
 
     STEADY = "steady"
-    """Once, at one rate from beginning to end."""
+    """Offered once, at one rate from beginning to end."""
     ONE = "one"
-    """Once, with a load or a DUT that changes meanwhile."""
+    """Offered once, with a load or a DUT that changes meanwhile."""
     SEVERAL = "several"
-    """Again and again: a load that other work disturbed can be offered once more inside the trial."""
+    """Offered repeatedly: a load that other work disturbed can be offered again within the trial."""
 
 
 class Headroom(enum.Enum):
@@ -34,13 +34,13 @@ class Headroom(enum.Enum):
     EACH_WAY = "each way"
     """Figures of each link and direction separately."""
     TOGETHER = "together"
-    """Figures of all directions together, under the name of the links."""
+    """Sum of all directions, under the name of the links."""
     FULL_SPEED = "full speed"
-    """The rig at full speed is half of the answer: its figures are shown with the DUT's, and no other load is calibrated."""
+    """Only full speed is calibrated, since the rig's figures are shown next to the DUT's."""
 
 
 class Rescoring(enum.Enum):
-    """Role of its trials for `dutlab rescore`, which scores them under each definition of a limit."""
+    """Role of a workload's trials in `dutlab rescore`, which evaluates them under each definition of a limit."""
 
     NO = "no"
     ALONE = "alone"
@@ -58,11 +58,11 @@ USUAL = (
     "rtt_p50_ns",
     "duration_s",
 )
-"""Figures that cells are judged by, of workloads that name none of their own, and of those that only other tools' files know."""
+"""Main figures of cells, for workloads that name none and for those that exist only in other tools' files."""
 
 
 ANY_FIGURES = "dutlab.report.sections.tool_figures:section"
-"""The section that shows whatever figures cells have."""
+"""Section that shows any figures that cells have."""
 
 
 @dataclass(frozen=True)
@@ -72,51 +72,54 @@ class WorkloadPlug:
     name: str
     """Name in an experiment file."""
     says: str = ""
-    """What it measures, in a sentence."""
+    """Description of what it measures, in a sentence."""
     settings: str = ""
-    """The model of its settings. Workloads without one come from other tools' files only."""
+    """Model of its settings. Workloads without one come from other tools' files only."""
     method: str = ""
-    """Takes (Bench, Cell) and returns what it measured; it drives a generator."""
+    """Function that takes (Bench, Cell) and returns the result; it drives a generator."""
     tool: str = ""
-    """Takes (GeneratorSite, Cell) and returns what it measured; it drives a separate program."""
+    """Function that takes (GeneratorSite, Cell) and returns the result; it drives a separate program."""
     readings: str = ""
-    """Takes (Measured, Cell, all readings of the trial, the testbed's sensors) and returns it with the figures that readings make."""
+    """Function that takes (Measured, Cell, all readings of the trial, the testbed's sensors) and returns Measured with figures added."""
     check: str = ""
-    """Takes (GeneratorSite, the cells of its tool) before the first trial, and returns the tool's version; raises what forbids to begin."""
-    section: str = "dutlab.report.sections.goodput:section"
-    """The Builder of its section of the report; as it is, a table of modes and links."""
-    shows_imports: bool = False
-    """True if that section can also show figures of other tools' files, which have no setting of the workload."""
-    figures: tuple[str, ...] = USUAL
-    """Main figures of its cells: the first of these of which they have one or more, as figures separated by spaces.
+    """Function called before the first trial with (GeneratorSite, the cells of its tool).
 
-    `*/lower_pps` is that of every part (goal) of the measurement, `iops` that of each way too. Which side is better: dutlab.measures.
+    It returns the tool's version, and raises an error where the run cannot begin.
+    """
+    section: str = "dutlab.report.sections.goodput:section"
+    """Builder of its section of the report [default: a table of modes and links]."""
+    shows_imports: bool = False
+    """True if the section can also show figures of other tools' files, which have no settings of the workload."""
+    figures: tuple[str, ...] = USUAL
+    """Main figures of its cells, in order of preference. An entry has one or more figures, separated by spaces.
+
+    `*/lower_pps` means every part (goal) of the measurement, `iops` also means each direction. dutlab.measures has the better direction.
     """
     open_without: tuple[tuple[str, str], ...] = ()
-    """(measure, upper): a record that lacks `upper` of the same part has only a bound of `measure`, which is so much or more."""
+    """Pairs (measure, upper). In a record without `upper` for a part, that part's `measure` is only a lower bound."""
     load: LoadPattern = LoadPattern.SEVERAL
     headroom: Headroom = Headroom.NONE
     rescored: Rescoring = Rescoring.NO
     table: str = ""
-    """Title of its table of goodput where it has no section; that of its figure where nothing is given."""
+    """Title of its table of goodput, where it has no section [default: the figure's title]."""
     departs: str = ""
-    """Takes a Cell and says where it departs from RFC 2544, in a sentence, or nothing."""
+    """Function that takes a Cell and returns a sentence on how it departs from RFC 2544, or nothing."""
     style: str = ""
-    """The module that makes its figures what reviews print: `dutlab report --style` with its name."""
+    """Module that lays its figures out as published reviews do: `dutlab report --style` with the workload's name."""
     again: str = "dutlab.tools.raw_figures:rates"
-    """Takes a KeptTrial and returns its figures, worked out again from its raw files; raises CannotRecompute."""
+    """Function that takes a KeptTrial and recomputes its figures from its raw files; raises CannotRecompute."""
     place: str = "link"
-    """Subject of its figures, in the words of answers: one link or drive."""
+    """Word for one place of its figures in answers: link or drive."""
     finds_limit: bool = False
-    """True if its method can offer the load at the limit that it found once more (`Measured.at_limit`)."""
+    """True if its method can offer the load at the limit again (`Measured.at_limit`)."""
     undisturbed: bool = False
-    """Neither other work nor anything that the doctor finds changes its figures, so none of it is a reason to doubt them."""
+    """True if neither other work nor anything that the doctor finds changes its figures, so none of it causes a doubt."""
     as_written: bool = False
-    """True if its settings are measured in the order in which they are written, where no experiment file says otherwise."""
+    """True if its settings are measured in the order in which they are written, unless the experiment file says otherwise."""
 
 
 def named(path: str) -> Any:  # noqa: ANN401 -- a path can name anything; callers say its type
-    """Return what `module:name` names; its module is imported now. A name may have dots. Raises ImportError, AttributeError."""
+    """Import the module of `module:name` and return the object. The name may have dots. Raises ImportError, AttributeError."""
     module, _, name = path.partition(":")
     return reduce(getattr, name.split("."), importlib.import_module(module))
 
@@ -430,16 +433,16 @@ _PLUGS = (
     WorkloadPlug("trex-astf", says="Connections of TRex's ASTF, read from its counters.", section=ANY_FIGURES),
 )
 WORKLOADS: Mapping[str, WorkloadPlug] = {plug.name: plug for plug in _PLUGS}
-"""Name → record. A report has its sections in this order."""
+"""Name → record. The order is that of a report's sections."""
 
 
 def plug_of(name: str) -> WorkloadPlug:
-    """The record of a workload; a bare one where only other tools' files know the name."""
+    """Return the record of a workload; one with defaults where only other tools' files use the name."""
     return WORKLOADS.get(name) or WorkloadPlug(name)
 
 
 def main_figures(workload: str, names: Iterable[str]) -> list[str]:
-    """Return the main figures of a cell; several where a search had several goals."""
+    """Return the main figures of a cell with figures `names`; several where a search had several goals."""
     unique_names = list(dict.fromkeys(names))
     choices = (figures.split() for figures in plug_of(workload).figures)
     return next(
@@ -448,11 +451,11 @@ def main_figures(workload: str, names: Iterable[str]) -> list[str]:
 
 
 def is_open(workload: str, figure: str, held: Collection[str]) -> bool:
-    """Return whether a record with the figures `held` has only a bound of `figure`: its method came to no value that is too much."""
+    """Return whether `figure` is only a lower bound in a record with the figures `held`: its method reached no value that is too high."""
     part, measure, _ = figure_name(figure)
     return any(of == measure and part_figure(part, upper) not in held for of, upper in plug_of(workload).open_without)
 
 
 def settable() -> list[str]:
-    """The workloads that an experiment can ask for."""
+    """Return the names of the workloads that an experiment can use."""
     return [plug.name for plug in WORKLOADS.values() if plug.settings]

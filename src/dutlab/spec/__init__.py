@@ -1,1 +1,1 @@
-"""Files of users: testbed and experiment, checked whole before anything is touched."""
+"""Input files of users: testbed, experiment and campaign, checked completely before any host is touched."""

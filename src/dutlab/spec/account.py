@@ -1,4 +1,4 @@
-"""Processes whose CPU time is charged to a host of the testbed, in addition to those of dutlab and the kernel's forwarding threads."""
+"""Processes whose CPU time belongs to a host of the testbed, in addition to those of dutlab and the kernel's forwarding threads."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from dutlab.spec.model import SpecModel, fault
 
 
 class AccountSpec(SpecModel):
-    """Processes, control groups and units of systemd that are the device."""
+    """Processes, control groups and systemd units that belong to the device under test."""
 
     processes: tuple[str, ...] = ()
     """Names of programs, as `ps -o comm` prints them."""
     cgroups: tuple[str, ...] = ()
     """Paths of control groups, from any level: `vpp.slice`, `machine.slice/router`."""
     units: tuple[str, ...] = ()
-    """Names of units of systemd: `vpp.service`."""
+    """Names of systemd units: `vpp.service`."""
 
     @classmethod
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> Iterator[InitErrorDetails]:
-        """Check that each is a name that can match some process but not every one."""
+        """Check that each name can match a process, but not all processes."""
         del made
         for key in ("processes", "cgroups", "units"):
             for n, name in enumerate(data.get(key) or () if isinstance(data.get(key), (list, tuple)) else ()):

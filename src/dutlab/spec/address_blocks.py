@@ -1,4 +1,4 @@
-"""Further addresses in the network of a cable: a block that contains no port of the testbed."""
+"""Further addresses in the network of a cable: a block without any port of the testbed."""
 
 from __future__ import annotations
 
@@ -6,14 +6,17 @@ from collections.abc import Collection
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface, IPv6Network
 
 MOST_SOURCES = 64
-"""Addresses of one port, its own among them: each takes a place in the neighbour table of the DUT, which on Linux has 128 before it is
-swept (`gc_thresh1`, kernel, ip-sysctl.rst)."""
+"""Most addresses of one port, its own included. Each takes an entry in the DUT's neighbour table; Linux begins to remove entries at 128
+(`gc_thresh1`, kernel, ip-sysctl.rst)."""
 
 
 def block_of(
     address: IPv4Interface | IPv6Interface, count: int, taken: Collection[IPv4Address | IPv6Address]
 ) -> IPv4Network | IPv6Network | None:
-    """The last block of `count` addresses, rounded up to a power of two, without `taken`, network and broadcast; None if there is none."""
+    """Return the last block of `count` addresses, rounded up to a power of two; None if there is none.
+
+    The block contains no address of `taken`, and neither the network's own nor its broadcast address.
+    """
     network = address.network
     bits = (count - 1).bit_length()
     if network.max_prefixlen - bits <= network.prefixlen:
@@ -29,5 +32,5 @@ def block_of(
 
 
 def most_sources(address: IPv4Interface | IPv6Interface, taken: Collection[IPv4Address | IPv6Address]) -> int:
-    """Return the most addresses of a port that begins with `address` alone."""
+    """Return the most addresses that a port with `address` can have."""
     return next((n for n in range(MOST_SOURCES, 1, -1) if block_of(address, n - 1, taken) is not None), 1)

@@ -1,4 +1,4 @@
-"""Bounds from the links and drives of a testbed: all of it that most workloads need."""
+"""Limits of a testbed's links and drives: all that most workloads need to know of it."""
 
 from __future__ import annotations
 
@@ -16,35 +16,35 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LinkBounds:
-    """Bounds of a link for the frames on it."""
+    """Limits that a link sets for the frames on it."""
 
     mtu: int = 1500
     speed: BpsL1 | None = None
     ipv6: bool = False
     ends: tuple[str, ...] = ("source", "sink")
-    """The hosts where traffic starts and ends."""
+    """Hosts where traffic starts and ends."""
     hosts: tuple[str, ...] = ("source", "dut", "sink")
     is_segment: bool = False
     shares_with: frozenset[str] = frozenset()
-    """Links that are on the same port at one of its ends."""
+    """Other links that share a port with this one."""
     is_transparent: bool = False
-    """Its ends are in one network, and what is between them forwards below IP."""
+    """True if its ends are in one network, and the machines between them forward below IP."""
     through_dut: bool = True
     isolated: bool = True
-    """Nothing but the testbed is on it, as in every embedded lab."""
+    """True if nothing but the testbed is on the link, as in every embedded lab."""
     most_sources: int = MOST_SOURCES
-    """Addresses that its source's port can have."""
+    """Most addresses that the source's port can have."""
 
     @property
     def longest_frame(self) -> int:
-        """Bytes with FCS."""
+        """Longest frame, in bytes with FCS."""
         return self.mtu + ETH_FRAME_OVERHEAD
 
 
 class TestbedBounds(dict[str, LinkBounds]):
-    """Every link of a testbed, and its drives by `host:name`."""
+    """Limits of every link of a testbed, by name, and its drives by `host:name`."""
 
-    __test__ = False  # not a test class, whatever its name says to pytest
+    __test__ = False  # pytest would take it for a test class by its name
 
     def __init__(self, links: Mapping[str, LinkBounds], drives: Mapping[str, DriveSpec]) -> None:
         super().__init__(links)

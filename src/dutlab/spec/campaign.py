@@ -1,8 +1,8 @@
-"""The model of a campaign file: many runs, of experiments on testbeds in versions, on as many nights.
+"""Model of a campaign file: runs of experiments on testbeds, for several versions and over several nights.
 
     campaign: nightly
     experiments: [throughput.yaml, latency.yaml]
-    testbeds: [{lab: three-node}, rack.yaml]      # left out: the one that each experiment names
+    testbeds: [{lab: three-node}, rack.yaml]      # default: the testbed that each experiment names
     versions:
       stock: {}
       new: {apply: [install-image new], verify: [uname -r | grep -q new], restore: [install-image stock]}
@@ -45,9 +45,9 @@ _MOST_TRIES = 100
 
 @dataclass(frozen=True)
 class Hours:
-    """The part of each day in which runs may begin; it may go past midnight.
+    """Part of each day in which runs may begin; it may extend past midnight.
 
-    Times are what the clock on this machine's wall shows, so they have no zone: a night in which summer time ends is an hour longer.
+    Times are local wall-clock times without a zone, so a night in which summer time ends is an hour longer.
     """
 
     begin: time
@@ -68,7 +68,7 @@ class Hours:
         return f"{self.begin:%H:%M}-{self.end:%H:%M}"
 
     def night_of(self, now: datetime) -> datetime | None:
-        """When the night began that `now` lies in; None between two nights."""
+        """Return the beginning of the night that contains `now`; None between two nights."""
         for day in (now, now - _DAY):
             begin = datetime.combine(day.date(), self.begin)
             end = datetime.combine(day.date(), self.end) + (_DAY if self.end <= self.begin else timedelta())
@@ -77,12 +77,12 @@ class Hours:
         return None
 
     def next_begin(self, now: datetime) -> datetime:
-        """When the next night begins."""
+        """Return the beginning of the next night."""
         begin = datetime.combine(now.date(), self.begin)
         return begin if begin > now else begin + _DAY
 
     def night_after(self, then: datetime) -> datetime:
-        """When the next night begins after `then`, and after the night in which `then` lies."""
+        """Return the beginning of the next night after `then`, and after the night that contains `then`."""
         return self.next_begin(self.night_of(then) or then)
 
 
@@ -103,30 +103,30 @@ class Campaign(SpecModel):
     experiments: Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Field(min_length=1)]
     """Paths, relative to this file."""
     testbeds: tuple[TestbedRef, ...] = ()
-    """None: the one that each experiment names."""
+    """Testbeds of the runs; without any, each experiment runs on the testbed that it names."""
     versions: Annotated[dict[Name, CommandsOfLevel], Field(default_factory=dict)]
     nights: Annotated[int, Field(ge=1, le=1000)] = 1
     hours: Annotated[Hours | None, BeforeValidator(_hours, json_schema_input_type=str | None)] = None
     fleet: Annotated[Fleet, BeforeValidator(as_fleet, json_schema_input_type=str | Fleet)] = Fleet()
     at_once: Annotated[int | None, Field(ge=1, le=64)] = None
-    """Testbeds that are used at the same time; None: one on this machine, all of them with workers."""
+    """Most testbeds in use at the same time. None means one on this machine, and all of them with workers."""
     tries: Annotated[int, Field(ge=1, le=_MOST_TRIES)] = 3
-    """Most tries of a run that ends early."""
+    """Most attempts at a run that ends early."""
     again_after: Annotated[Duration, AfterValidator(_positive)] = Seconds(600.0)
 
 
 @dataclass(frozen=True)
 class PlannedCampaign:
-    """A campaign and all of its runs, in their order."""
+    """A campaign and all its runs, in order."""
 
     campaign: Campaign
     runs: tuple[PlannedRun, ...]
     files: tuple[Path, ...]
-    """Files that its runs are read from."""
+    """Files from which its runs are read."""
 
 
 def read_campaign(path: Path) -> PlannedCampaign:
-    """The campaign in `path`, every run of it checked against its testbed. Raises SpecRefused with every fault of all files."""
+    """Read the campaign in `path` and check every run against its testbed. Raises SpecRefused with every fault of all files."""
     source = parse(read_file(path), str(path))
     here = path.parent.absolute()
     try:
@@ -176,7 +176,7 @@ def read_campaign(path: Path) -> PlannedCampaign:
 
 
 def _once(listed: Sequence[_T], here: Path) -> list[tuple[int, _T]]:
-    """Each item of a list once, with its place there, also where a file is named in two ways."""
+    """Return the distinct items of a list, each with its index. Two paths of the same file count as one item."""
     item_by_name = dict[str, tuple[int, _T]]()
     for at, item in enumerate(listed):
         item_by_name.setdefault(repr(item) if isinstance(item, LabRef) else _one_name(here / str(item)), (at, item))
@@ -184,12 +184,12 @@ def _once(listed: Sequence[_T], here: Path) -> list[tuple[int, _T]]:
 
 
 def _one_name(file: Path) -> str:
-    """Return one name of the file, however the path of its folder is written."""
+    """Return the file's path with its folder resolved, so that it is the same for every way to write the folder."""
     return str(file.parent.resolve() / file.name)
 
 
 def _read(file: Path, source: Source, loc: Loc) -> bytes:
-    """A file that the campaign names at `loc`: there is the fault where it cannot be read. Raises SpecRefused."""
+    """Read a file that the campaign names at `loc`. Raises SpecRefused with the fault at `loc`."""
     try:
         return read_file(file)
     except SpecRefused as refused:
@@ -197,7 +197,7 @@ def _read(file: Path, source: Source, loc: Loc) -> bytes:
 
 
 def _placed(fault: Fault, source: Source, bed_at: int) -> Fault:
-    """A fault of what the campaign puts into an experiment is where the campaign says it."""
+    """Return the fault, moved to its place in the campaign where the campaign caused it by an override."""
     if fault.file != OPTION:
         return fault
     head, *rest = fault.path.split(".")
@@ -207,7 +207,7 @@ def _placed(fault: Fault, source: Source, bed_at: int) -> Fault:
 
 
 def _faults_of_files(source: Source, here: Path) -> Iterator[Fault]:
-    """Yield faults of the named files: each testbed, and each experiment with the first testbed that is a file."""
+    """Yield the faults of the named files: of each testbed, and of each experiment with the first testbed that is a file."""
     data = source.data if isinstance(source.data, Mapping) else {}
     experiments, testbeds = (
         [(at, item) for at, item in enumerate(listed if isinstance(listed, list) else []) if isinstance(item, str) and item]

@@ -1,6 +1,6 @@
-"""Devices on the network that dutlab asks: where they are, who is let in, and which variables have the secrets.
+"""Devices on the network that dutlab queries: their addresses, users, and the environment variables with their secrets.
 
-Sensors read them (spec/sensors.py), and the power of hosts is switched by them (spec/power.py).
+Sensors read such devices (spec/sensors.py), and power switches of hosts use them (spec/power.py).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = [
 
 User = Annotated[str, Field(min_length=1, max_length=100)]
 Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,99}$")]
-"""The name of an environment variable."""
+"""Name of an environment variable."""
 _HOST = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.:-]{0,252}[A-Za-z0-9])?|[0-9A-Fa-f:]*::[0-9A-Fa-f:.]*")
 LOGIN_FAULT = fault(("user",), "user: and password-from: belong together", FaultKind.CONFLICT)
 
@@ -49,7 +49,7 @@ class Address(NamedTuple):
 
     @property
     def pair(self) -> tuple[str, int]:
-        """Host and port, as sockets take them."""
+        """Host and port in the form that sockets take."""
         return self.host, self.port
 
 
@@ -79,7 +79,7 @@ At = Annotated[Address, PlainSerializer(_written_address)]
 
 
 def _not_an_address(text: str, error: ValueError) -> str:
-    """Return the words on a wrong address; for one with a login only its place, since the error may quote a part of the password."""
+    """Return a message about a wrong address. For one with a login, omit the error, which may quote a part of the password."""
     shown = without_login(text)
     return f"{shown!r} is not an address: {error}" if shown == text else f"{shown!r} is not an address"
 
@@ -100,22 +100,22 @@ def _url(text: str) -> str:
 
 
 class HttpDevice(SpecModel):
-    """Device on the network that is asked by HTTP."""
+    """Device on the network that is queried by HTTP."""
 
     url: Annotated[str, Field(max_length=2000), AfterValidator(_url)]
     user: User | None = None
     password_from: Variable | None = Field(default=None, alias="password-from")
-    """The environment variable that has the password."""
+    """Environment variable with the password."""
     certificate: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
-    """SHA-256 of the device's own certificate, in hexadecimal digits; without it the certificate must be one that this machine trusts."""
+    """SHA-256 of the device's own certificate, in hexadecimal digits; without it this machine must trust the certificate."""
 
     @property
     def login(self) -> Literal["basic", "digest", "form"]:
-        """Way in which it takes a password; `digest` is answered when it asks (RFC 7616)."""
+        """Method of its login; `digest` is answered when the device requests it (RFC 7616)."""
         return "basic"
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
-        """A user has a password; a certificate is of https."""
+        """Check that a user has a password, and that a certificate is given only for https."""
         if (self.user is None) != (self.password_from is None):
             yield LOGIN_FAULT
         if self.certificate and not self.url.startswith("https:"):
@@ -123,22 +123,25 @@ class HttpDevice(SpecModel):
 
 
 PlugModel = Literal["shelly", "shelly-gen1", "tasmota", "mfi"]
-"""Outlets that are read and switched by HTTP."""
+"""Models of outlets that are read and switched by HTTP."""
 
 
 def login_of(model: str | None) -> Literal["basic", "digest", "form"]:
-    """A Shelly of the second generation asks for a digest; a Tasmota takes the login in the address, an mFi mPower by a form."""
+    """Return the login method of a model of outlet.
+
+    A Shelly of the second generation requests a digest; a Tasmota takes the login in the address, an mFi mPower in a form.
+    """
     return "form" if model == "mfi" else "digest" if model in ("shelly", "tasmota") else "basic"
 
 
 def login_faults(model: str | None, user: str | None) -> Iterator[InitErrorDetails]:
-    """A login that is missing where nothing goes without."""
+    """Yield a fault if the model needs a login and none is given."""
     if model == "mfi" and user is None:
         yield fault(("user",), "an mFi mPower needs a login; write user: and password-from:", FaultKind.CONFLICT)
 
 
 class IpmiDevice(SpecModel):
-    """Management controller that is asked by IPMI 2.0 over the network."""
+    """Management controller that is queried by IPMI 2.0 over the network."""
 
     address: Annotated[At, BeforeValidator(address_of(623), json_schema_input_type=str)]
     user: User
@@ -146,26 +149,26 @@ class IpmiDevice(SpecModel):
 
 
 Oid = Annotated[str, Field(max_length=200, pattern=r"^\.?[0-2](\.\d{1,10}){2,}$")]
-"""An object identifier in numbers."""
+"""Object identifier in numbers."""
 
 
 class SnmpDevice(SpecModel):
-    """An object of an SNMP agent, and how it is asked."""
+    """An object of an SNMP agent, with the agent's address and credentials."""
 
     address: Annotated[At, BeforeValidator(address_of(161), json_schema_input_type=str)]
     oid: Oid
     version: Literal["1", "2c", "3"] = "2c"
     community_from: Variable | None = Field(default=None, alias="community-from")
-    """The environment variable that has the community; without it `public`."""
+    """Environment variable with the community; without it the community is `public`."""
     user: User | None = None
     """User of version 3."""
     password_from: Variable | None = Field(default=None, alias="password-from")
-    """Its password (HMAC-SHA-96)."""
+    """Environment variable with the user's password (HMAC-SHA-96)."""
     privacy_from: Variable | None = Field(default=None, alias="privacy-from")
-    """Its password of privacy (AES-128); without it nothing is encrypted."""
+    """Environment variable with the privacy password (AES-128); without it nothing is encrypted."""
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
-        """Version 3 has a user with a password, the others a community."""
+        """Check that version 3 has a user with a password, and that the others have a community."""
         if (self.version == "3") != (self.user is not None):
             yield fault(("version",), "version 3 needs user: and password-from:; the others have a community", FaultKind.CONFLICT)
             return
@@ -176,6 +179,6 @@ class SnmpDevice(SpecModel):
 
 
 def secrets_of(device: object) -> tuple[str, ...]:
-    """Names of the environment variables that a device on the network needs."""
+    """Return the names of the environment variables that a device on the network needs."""
     names = (getattr(device, name, None) for name in ("password_from", "privacy_from", "community_from"))
     return tuple(name for name in names if name)

@@ -1,4 +1,4 @@
-"""How far away the ends of a link are: what a machine on its path adds to every packet, in each direction. Keys of a link.
+"""Distance between the ends of a link, as keys of the link: a machine on its path delays, drops or limits packets in each direction.
 
 a: {path: […], addresses: […], delay: 20ms, jitter: 2ms, loss: 0.1%, rate: 100Mbit/s, queue: 100ms}
 """
@@ -18,9 +18,9 @@ from dutlab.units import Seconds
 
 LONGEST_S = 10.0
 MOST_LOSS = 0.1
-"""Where more is lost, nothing shows any more that a mode lets all frames pass."""
+"""Largest loss: with more, verification cannot show that a mode lets all frames pass."""
 QUEUE_S = Seconds(0.1)
-"""`queue` where only a rate is given."""
+"""Default of `queue` where a rate is given."""
 
 
 def _time(value: Seconds) -> Seconds:
@@ -40,27 +40,27 @@ LossShare = Annotated[Share, AfterValidator(_share)]
 
 
 class Distance(SpecModel):
-    """What is added in each direction; nothing where all are None."""
+    """Delay, loss and rate limit that are added in each direction; nothing where all are None."""
 
     delay: Time | None = None
-    """Of each packet, one way."""
+    """Added delay of each packet, one way."""
     jitter: Time | None = None
-    """Each packet takes between `delay` − `jitter` and `delay` + `jitter`; packets may overtake one another."""
+    """Variation of the delay: it is between `delay` − `jitter` and `delay` + `jitter`, and packets may overtake one another."""
     loss: LossShare | None = None
     """Share of the packets that are dropped, at random."""
     rate: BitRate | None = None
-    """Bits of Ethernet frames without FCS per second."""
+    """Rate limit, in bits of Ethernet frames without FCS per second."""
     queue: Time | None = None
-    """How long a packet waits at most before a line of this `rate`; what would wait longer is dropped."""
+    """Longest time that a packet waits for the line of this `rate`; packets that would wait longer are dropped."""
 
     @property
     def is_distant(self) -> bool:
-        """Whether anything is added."""
+        """True if anything is added."""
         return any(value is not None for value in (self.delay, self.loss, self.rate))
 
     @property
     def distance_words(self) -> str:
-        """What is added, for people."""
+        """Description of what is added, for people."""
         times = {"delay": self.delay, "jitter": self.jitter, "queue": self.queue}
         parts = [f"{key} {value * 1000:g} ms" for key, value in times.items() if value is not None]
         parts += [] if self.loss is None else [f"loss {self.loss * 100:g} %"]
@@ -68,7 +68,7 @@ class Distance(SpecModel):
 
     @classmethod
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> Iterator[InitErrorDetails]:
-        """Keys that say nothing without another."""
+        """Check for keys that have no meaning without another."""
         del data
         if made is not None and made.jitter is not None and (made.delay is None or made.jitter > made.delay):
             yield fault(("jitter",), "is more than the delay that it varies; write delay too, at least as long", FaultKind.CONFLICT)

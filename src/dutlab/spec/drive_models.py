@@ -1,10 +1,10 @@
-"""Ratings of drives by model, in a CSV file of the user: written once, and named by testbeds and `dutlab limits`.
+"""Ratings of drives by model, in a CSV file that the user writes once for all testbeds and `dutlab limits`.
 
     model,read_iops,write_iops,read_bytes_per_s,write_bytes_per_s,capacity_bytes,endurance_tbw
     ACME X1 3.84TB,610200,75000,2.8e9,2.4e9,3.84e12,7000
 
-A testbed names the file as `drive-models: models.csv`, relative to itself. A drive takes the row of its `model`, or where it has none the
-row whose model is in its `by-id` name; what its own `rated` says comes before the row.
+A testbed names the file as `drive-models: models.csv`, relative to itself. A drive takes the row of its `model`; without `model`, the row
+whose model is in its `by-id` name. The drive's own `rated` takes precedence over the row.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Models = Mapping[str, Mapping[str, float]]
 
 
 def read_models(text: str, file: str) -> Models:
-    """Model → what it is rated for. Raises SpecRefused with every fault."""
+    """Return model → ratings from the text of a table. Raises SpecRefused with every fault."""
     try:
         first, *rows = csv_of(text.removeprefix("\ufeff")) or [[]]
     except ValueError as error:
@@ -55,12 +55,15 @@ def read_models(text: str, file: str) -> Models:
 
 
 def model_file(path: Path) -> Models:
-    """Read the ratings of a file. Raises SpecRefused."""
+    """Read a file of ratings. Raises SpecRefused."""
     return read_models(read_file(path).decode("utf-8", "replace"), str(path))
 
 
 def rate_drives(source: Source, path: Path) -> list[Fault]:
-    """Gives the drives of the testbed in `source`, read from `path`, what their models are rated for; takes the table out of it."""
+    """Add the ratings of their models to the drives of the testbed in `source`, and remove the table from it.
+
+    `path` is the file of the testbed. Returns all faults.
+    """
     if not isinstance(source.data, dict):
         return []
     named = source.data.pop(KEY, None)
@@ -81,7 +84,7 @@ def rate_drives(source: Source, path: Path) -> list[Fault]:
 
 
 def with_models(text: bytes, path: Path) -> bytes:
-    """A testbed's text with the table itself in place of its file's name, so that it can be read elsewhere. Raises SpecRefused."""
+    """Return a testbed's text with the table in place of the name of its file, so that it needs no other file. Raises SpecRefused."""
     content = text.decode("utf-8", "replace")
     if (line := _LINE.search(content)) is None or line[1] in ("|", ">"):
         return text
@@ -127,5 +130,5 @@ def _numbers(told: Mapping[str, str]) -> tuple[dict[str, float], list[str]]:
 
 
 def _as_id(model: str) -> str:
-    """Return the model as udev writes it in /dev/disk/by-id."""
+    """Return the model in the form that udev writes in /dev/disk/by-id."""
     return re.sub(r"[^A-Za-z0-9#+\-.:=@_]+", "_", model)

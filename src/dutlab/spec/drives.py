@@ -1,12 +1,12 @@
-"""Drives of a host: named by what does not change when another is plugged in, and written to only where the testbed says so.
+"""Drives of a host, identified by permanent names, and written to only where the testbed allows it.
 
     hosts:
       server: {ssh: root@192.0.2.20, drives: {
         d1: {by-id: nvme-ACME_X1_S3RIAL0001, destroy: yes, rated: {read_iops: 610200, write_iops: 75000}},
         d2: {serial: S3RIAL0002}}, array: {chunk: 64k, stripe-cache: 4096, group-threads: 4}}
 
-A name such as /dev/sdb is refused: letters are assigned again at each boot. `file` is a file of a file system in place of a drive; what is
-measured is then the file system, and every record says so.
+A name such as /dev/sdb is refused, since letters may change at each boot. `file` is a file of a file system in place of a drive; then the
+file system is measured, and every record says so.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ Positive = Annotated[float, Strict(), Field(gt=0)]
 
 
 def parse_size(text: str) -> int:
-    """Bytes of `4k`, `1MiB`, `512`: binary, as fio takes them (`kb_base=1024`). Raises ValueError."""
+    """Return the bytes of `4k`, `1MiB`, `512`, with binary prefixes as in fio (`kb_base=1024`). Raises ValueError."""
     if not (match := _SIZE.fullmatch(text)):
         raise ValueError(f"{text!r} is not a size; write it as in 4k, 1M or 10G")
     return int(match[1]) << 10 * _POWERS[match[2].upper()]
 
 
 def is_size(text: str) -> bool:
-    """Return whether it is a size."""
+    """Return whether `text` is a size."""
     return _SIZE.fullmatch(text) is not None
 
 
@@ -49,11 +49,11 @@ def _size(value: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
 
 
 Size = Annotated[int, BeforeValidator(_size, json_schema_input_type=int | str), Field(ge=0)]
-"""Bytes, written with binary prefixes: `4k` is 4096."""
+"""Size in bytes, written with binary prefixes: `4k` is 4096."""
 
 
 class RatedSpec(SpecModel):
-    """Ratings of a drive by its maker; ceilings follow from them."""
+    """Ratings of a drive by its maker, from which ceilings follow."""
 
     read_iops: Positive | None = None
     write_iops: Positive | None = None
@@ -61,14 +61,14 @@ class RatedSpec(SpecModel):
     write_bytes_per_s: Positive | None = None
     capacity_bytes: Positive | None = None
     endurance_tbw: Positive | None = None
-    """Terabytes (10^12 bytes) that may be written to it in its life."""
+    """Rated endurance, in terabytes (10^12 bytes) written."""
     endurance_dwpd: Positive | None = None
-    """Number of times that its capacity may be written each day of its warranty."""
+    """Rated endurance, in writes of its whole capacity per day of the warranty."""
     warranty_years: Positive | None = None
 
     @classmethod
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> Iterator[InitErrorDetails]:
-        """Check that its endurance is given once, and whole."""
+        """Check that the endurance is given in one way, with all keys that it needs."""
         yield from super().cross_faults(data, made)
         if made is None or made.endurance_dwpd is None:
             return
@@ -79,7 +79,7 @@ class RatedSpec(SpecModel):
 
     @property
     def endurance_bytes(self) -> float | None:
-        """Most bytes that may be written to it in its life; a year has 365 days."""
+        """Rated endurance in bytes written; a year has 365 days."""
         if self.endurance_tbw is not None:
             return self.endurance_tbw * 1e12
         if self.endurance_dwpd is None or self.capacity_bytes is None or self.warranty_years is None:
@@ -94,26 +94,26 @@ class DriveSpec(SpecModel):
 
     name: Name
     by_id: Annotated[str | None, Field(alias="by-id")] = None
-    """Its name in /dev/disk/by-id."""
+    """Name of the drive in /dev/disk/by-id."""
     serial: str | None = None
     """Serial number, as in /sys/block/*/device/serial, or `lsblk -o SERIAL`."""
     file: str | None = None
-    """A path, in place of a drive."""
+    """Path of a file that is used in place of a drive."""
     size: Size | None = None
-    """Bytes of the file; of a drive, how much of it is used, from its beginning. None is all of a drive."""
+    """Bytes of the file, or bytes used from the beginning of a drive; None uses the whole drive."""
     destroy: YesNo = False
-    """True if its contents may be overwritten."""
+    """True if the drive's contents may be overwritten."""
     purge: YesNo = False
-    """True if all of it may be erased by its own means (blkdiscard, nvme format, nvme sanitize)."""
+    """True if the whole drive may be erased by its own command (blkdiscard, nvme format, nvme sanitize)."""
     model: str | None = None
-    """Its row of the testbed's table of models (spec.drive_models)."""
+    """Model of the drive: its row in the testbed's table of models (spec.drive_models)."""
     rated: RatedSpec | None = None
     folder: str = "/dev/disk/by-id"
-    """Folder of the host's permanent names; an embedded lab has its own."""
+    """Folder of permanent drive names on the host; an embedded lab has a separate one."""
 
     @classmethod
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> Iterator[InitErrorDetails]:
-        """Check that it is named in one way, and by a permanent name."""
+        """Check that the drive is identified in one way, and by a permanent name."""
         keys = {"by_id": "by-id", "serial": "serial", "file": "file"}
         ways = [key for name, key in keys.items() if data.get(name) is not None or data.get(key) is not None]
         if len(ways) != 1:
@@ -130,20 +130,20 @@ class DriveSpec(SpecModel):
 
 
 class ArraySpec(SpecModel):
-    """Options of the arrays of a host; the engine's defaults where none is given."""
+    """Options of a host's arrays; without one, the default of md or LVM applies."""
 
     chunk: Annotated[Size | None, Field()] = None
-    """Bytes on one drive before the next (mdadm --chunk, lvcreate --stripesize)."""
+    """Chunk size in bytes: consecutive data on one drive (mdadm --chunk, lvcreate --stripesize)."""
     bitmap: Literal["none", "internal"] = "none"
-    """Record of unfinished writes that md keeps (mdadm --bitmap)."""
+    """Write-intent bitmap of md (mdadm --bitmap)."""
     stripe_cache: Annotated[int | None, Strict(), Field(alias="stripe-cache", ge=17, le=32768)] = None
-    """Entries of md's stripe cache of RAID 5 and 6 (stripe_cache_size)."""
+    """Entries of md's stripe cache for RAID 5 and 6 (stripe_cache_size)."""
     group_threads: Annotated[int | None, Strict(), Field(alias="group-threads", ge=0, le=1024)] = None
-    """Further threads of md that work on stripes (group_thread_cnt)."""
+    """Additional md threads that handle stripes (group_thread_cnt)."""
     rebuild_bytes_per_s: Positive | None = None
-    """Speed of the rebuild while `rebuilding` is measured (md: sync_speed_min and _max, LVM: --maxrecoveryrate)."""
+    """Rebuild speed, in bytes per second, while `rebuilding` is measured (md: sync_speed_min and _max, LVM: --maxrecoveryrate)."""
 
 
 def host_of_drive(name: str) -> str:
-    """The host of a drive by its name in cells: of `server:d1` it is `server`."""
+    """Return the host in a drive's name in cells: `server` of `server:d1`."""
     return name.partition(":")[0]

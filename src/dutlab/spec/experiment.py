@@ -1,4 +1,4 @@
-"""The experiment file: what is varied, what is driven through the DUT, how often and in which order.
+"""The experiment file: factors, workloads, repeats and order of the trials.
 
     experiment: firewall-modes
     testbed: {lab: three-node}            # or a path to a testbed file, relative to this one
@@ -37,13 +37,13 @@ from dutlab.workloads import WORKLOADS, plug_of
 __all__ = ["CustomMode", "Experiment", "LabRef", "TestbedPath"]
 
 LARGEST_SEED = 2**53 - 1
-"""Largest integer that every reader of JSON keeps exactly."""
+"""Largest integer that every JSON parser keeps exactly."""
 LARGEST_DISTURBED_REPEATS = 10
 MIN_READY_S, MAX_READY_S = 1.0, 600.0
 
 
 class LabRef(SpecModel):
-    """An embedded lab, by its name, with the sensors of every trial and how far away the ends of its links are."""
+    """An embedded lab, by name, with the sensors of every trial and the distances of its links."""
 
     lab: str
     sensors: Annotated[Sensors, Field(default_factory=dict)]
@@ -51,7 +51,7 @@ class LabRef(SpecModel):
 
     @classmethod
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> Iterator[InitErrorDetails]:
-        """Check that the lab exists, and in it the hosts of its sensors."""
+        """Check that the lab exists, and that it has the hosts of the sensors and the links of the distances."""
         lab = data.get("lab")
         if not isinstance(lab, str) or lab not in LABS:
             if made:
@@ -67,7 +67,7 @@ class LabRef(SpecModel):
                 yield fault(("links", name), "no machine on this link forwards, so none can add a distance", FaultKind.CONFLICT)
 
     def placed(self, testbed: Testbed) -> Testbed:
-        """The lab's testbed with all of it."""
+        """Return the lab's testbed with these sensors and distances."""
         return testbed.at_distances(self.links).model_copy(update={"sensors": self.sensors})
 
     def __str__(self) -> str:
@@ -75,9 +75,9 @@ class LabRef(SpecModel):
 
 
 class TestbedPath(SpecModel):
-    """A testbed file; relative to the experiment file."""
+    """Path of a testbed file, relative to the experiment file."""
 
-    __test__ = False  # not a test class, whatever its name says to pytest
+    __test__ = False  # pytest would take it for a test class by its name
 
     path: Annotated[str, Field(min_length=1)]
 
@@ -111,25 +111,25 @@ def _ready_time(value: Seconds) -> Seconds:
 
 
 class CustomMode(Commands):
-    """A mode written out as commands; each is run by `sh -c` on the DUT."""
+    """A mode defined by commands; `sh -c` runs each on the DUT."""
 
     only_code: ClassVar[frozenset[str]] = frozenset({"name"})
 
     name: Name
     array: Annotated[str | None, Field(pattern=r"^/dev/[A-Za-z0-9][A-Za-z0-9._/+-]*$")] = None
-    """The block device that it makes of all drives of the host; None where it makes none."""
+    """Block device that the mode makes of all drives of the host; None where it makes none."""
     frames: Literal["pass", "dropped"] = "pass"
-    """`dropped`: it drops what nothing encrypts, so what the source's own kernel sends must pass in place of frames."""
+    """`dropped`: the mode drops unencrypted frames. Packets that the source's kernel sends must then pass in their place."""
     start: tuple[str, ...] = ()
-    """Programs that are the device: each command runs as long as the mode, in a folder of theirs, as all commands of such a mode do."""
+    """Programs that act as the device; each runs while the mode is in force. All commands of such a mode run in a separate folder."""
     ready: tuple[str, ...] = ()
-    """Asked again and again once they are started, until all end with 0; then comes `apply`."""
+    """Commands that are repeated after `start` until all end with 0; then `apply` follows."""
     stop: tuple[str, ...] = ()
-    """Asks the programs to end, after `restore`; those that have not are sent SIGTERM, then SIGKILL."""
+    """Commands that end the programs, after `restore`. Programs that still run are sent SIGTERM, then SIGKILL."""
     ready_within: Annotated[Duration, AfterValidator(_ready_time)] = Seconds(30.0)
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
-        """Whether what is said of programs is of some that are started."""
+        """Check that `ready` and `stop` are given only with `start`."""
         yield from super().own_faults()
         for key in ("start", "ready", "stop"):
             commands: tuple[str, ...] = getattr(self, key)
@@ -139,33 +139,33 @@ class CustomMode(Commands):
 
 
 class Experiment(SpecModel):
-    """A whole experiment."""
+    """An experiment file."""
 
     name: Annotated[Name, Field(alias="experiment")]
     testbed: TestbedRef
     factors: dict[str, tuple[Level, ...]]
-    """Factor → its levels. `mode` is always one; any other is set by `levels`, is a knob, or is set by a person, who is asked."""
+    """Factor → its levels. `mode` is always a factor. Others are set by `levels`, are knobs, or are set by a person on request."""
     levels: Annotated[Levels, Field(default_factory=dict)]
     expensive_to_change: tuple[str, ...] = ()
-    """Factors that are changed as seldom as those that a person sets."""
+    """Factors to change as seldom as those that a person sets."""
     exclude: tuple[Exclusion, ...] = ()
     """Combinations of levels that are left out."""
     workloads: tuple[Workload, ...]
     generator: Generator | None = None
-    """Generator of workloads that send frames and name none; None is that of the testbed."""
+    """Generator for workloads that send frames and name none; None is the testbed's generator."""
     repeats: Repeats = 6
-    """6 give each figure a 95 % interval, and prove a difference among twenty comparisons."""
+    """Repeats of each cell. Six give each figure a 95 % interval, and can prove a difference among twenty comparisons."""
     repeat_disturbed: Annotated[int, Strict(), Field(ge=0, le=LARGEST_DISTURBED_REPEATS)] = 2
-    """A trial that other work on the machine disturbed is done again, so often at most."""
+    """Most repetitions of a trial that other work on the machine disturbed."""
     disturbed: Literal["repeat", "count"] = "repeat"
-    """`count`: such trials count like any other, and carry the doubt. For who knows that the machine is busy and wants to see it work."""
+    """`count`: disturbed trials count like any other, with a doubt. Use it for a machine that is known to be busy."""
     order: Literal["shuffled", "as-written"] = "shuffled"
     seed: Annotated[int, Strict(), Field(ge=0, le=LARGEST_SEED)] | None = None
-    """Seed of the shuffled order; None draws one."""
+    """Seed of the shuffled order; None draws a random one."""
     watch: tuple[str, ...] = DEFAULT_WATCH
     """Kinds of sensors that watch the DUT."""
     profile: YesNo = False
-    """Profile of cycles at each limit that is found, with its cost."""
+    """True to profile CPU cycles at each limit that is found; the profile's cost is measured too."""
     modes: Annotated[dict[str, CustomMode], BeforeValidator(named), Field(default_factory=dict)]
 
     @property
@@ -175,22 +175,22 @@ class Experiment(SpecModel):
 
     @property
     def repeat_rule(self) -> RepeatRule | None:
-        """When a cell has been repeated enough; None where each is repeated as often as the others."""
+        """Rule that ends the repeats of a cell; None where all cells have the same number of repeats."""
         return None if isinstance(self.repeats, int) else self.repeats.rule
 
     @property
     def hand_factors(self) -> tuple[str, ...]:
-        """The factors that a person sets."""
+        """Factors that a person sets."""
         return tuple(name for name in self.factors if name != MODE and name not in self.levels and not is_knob(name))
 
     @property
     def set_factors(self) -> tuple[str, ...]:
-        """Factors other than the mode that dutlab sets, by commands or as a knob."""
+        """Factors other than the mode that dutlab sets, by commands or as knobs."""
         return tuple(name for name in self.factors if name != MODE and (name in self.levels or is_knob(name)))
 
     @property
     def seldom_factors(self) -> tuple[str, ...]:
-        """Those of them that are changed as seldom as those that a person sets: `expensive_to_change`, and those that take a reboot."""
+        """Set factors to change as seldom as those that a person sets: `expensive_to_change`, and those that need a reboot."""
         reboots = {name for name, levels in self.levels.items() if any(of.reboot for level in levels.values() for of in level)}
         return tuple(name for name in self.set_factors if name in self.expensive_to_change or name in reboots)
 
@@ -226,7 +226,7 @@ def _workload_faults(workloads: object) -> Iterator[InitErrorDetails]:
 
 
 def _profile_faults(made: Experiment | None) -> Iterator[InitErrorDetails]:
-    """A profile at the limit needs a limit, which is found without a profiler."""
+    """Check that a workload finds a limit for the profile, and that no profiler runs during the search."""
     if made is None or not made.profile:
         return
     if not any(plug_of(workload.kind).finds_limit for workload in made.workloads):

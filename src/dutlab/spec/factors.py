@@ -1,6 +1,6 @@
-"""Factors other than the mode: what sets their levels, and which of their combinations are measured.
+"""Factors other than the mode: how their levels are set, and which combinations are measured.
 
-A level is set by commands that the experiment file writes under `levels:`, by a knob that dutlab knows how to turn (KNOBS), or by a person.
+A level is set by commands under `levels:` in the experiment file, by a built-in knob (KNOBS), or by a person.
 """
 
 from __future__ import annotations
@@ -27,34 +27,34 @@ if TYPE_CHECKING:
 
 MODE, MTU, TUNNELS = "mode", "mtu", "tunnels"
 OFF = "off"
-"""The level of a factor of the mode that leaves the mode as it is."""
+"""Level of a knob of the mode that leaves the mode unchanged."""
 VERSION = "version"
-"""The factor whose levels are versions of what is measured: comparisons of runs are between them, not within."""
+"""Factor whose levels are versions of the DUT. Runs are compared between versions, not within one."""
 SYSCTL = "sysctl."
 _SYSCTL_NAME = re.compile(r"[a-z0-9_]+([./][A-Za-z0-9_:-]+)+")
 _WORD = r"[a-z][a-z0-9_-]*"
 _CORES = r"[0-9]{1,4}(-[0-9]{1,4})?(,[0-9]{1,4}(-[0-9]{1,4})?)*"
 LARGEST_MTU = 65535
 PPPOE_MTU = 1492
-"""RFC 2516 section 7: 1500 less 6 bytes of PPPoE and 2 of PPP."""
+"""MTU of a PPPoE session: 1500 less 6 bytes of PPPoE and 2 of PPP (RFC 2516 section 7)."""
 LONGEST_BOOT_S = 86_400.0
 
 
 @dataclass(frozen=True)
 class KnobKind:
-    """Values of a built-in knob."""
+    """Levels and place of a built-in knob."""
 
     level: str
-    """A regular expression for the whole of a level."""
+    """Regular expression that matches a whole level."""
     example: str
     of_ports: bool = True
-    """True if it is of the test ports, and not of the whole host."""
+    """True if it applies to the test ports, and not to the whole host."""
     kernel: str = "Linux"
-    """Kernel that has it."""
+    """Kernel that has the knob."""
     of_mode: bool = False
-    """Whether it changes the mode: it is applied after the mode and verified with it (dut/mode_changes.py). Family `linux` alone has it."""
+    """True if it changes the mode: applied after it and verified with it (dut/mode_changes.py). Only family `linux` has such knobs."""
     within: range | None = None
-    """Numbers that a level may be."""
+    """Range of a level that is a number; None without a limit."""
 
 
 KNOBS: Mapping[str, KnobKind] = {
@@ -85,21 +85,21 @@ KNOBS: Mapping[str, KnobKind] = {
     ),
     "setperf": KnobKind(r"[0-9]|[1-9][0-9]|100", "per cent, 0 to 100", of_ports=False, kernel="OpenBSD"),
 }
-"""Factors that dutlab sets and puts back by itself, in addition to `sysctl.NAME`, which takes any text."""
+"""Factors that dutlab sets and restores automatically, in addition to `sysctl.NAME`, which takes any text."""
 
 
 def is_knob(name: str) -> bool:
-    """Return whether dutlab can set this factor."""
+    """Return whether dutlab can set this factor without commands."""
     return name in KNOBS or name.startswith(SYSCTL)
 
 
 def changes_mode(name: str) -> bool:
-    """Whether a knob changes the mode instead of the host."""
+    """Return whether a knob changes the mode, and not the host."""
     return name in KNOBS and KNOBS[name].of_mode
 
 
 def level_text(value: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
-    """Levels are text; numbers and truth values are taken as they are written."""
+    """Return a level as text: numbers and truth values in the form in which they are written."""
     if isinstance(value, bool):
         return str(value).lower()
     return str(value) if isinstance(value, int | float) else value
@@ -113,14 +113,14 @@ class Commands(SpecModel):
 
     apply: tuple[str, ...] = ()
     verify: tuple[str, ...] = ()
-    """Each must end with 0, or nothing is measured."""
+    """Commands that must end with 0, or nothing is measured."""
     restore: tuple[str, ...] = ()
-    """Run after the trials, always."""
+    """Commands that always run after the trials."""
 
     changed: ClassVar[str] = "a mode that changes the DUT says how to put it back"
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
-        """Check that changes can be put back."""
+        """Check that no command is empty, and that changes can be undone."""
         yield from (
             fault((key, i), "empty command", FaultKind.MISSING)
             for key, commands in (("apply", self.apply), ("verify", self.verify), ("restore", self.restore))
@@ -143,14 +143,14 @@ class LevelCommands(Commands):
     changed: ClassVar[str] = "a level that changes a host says how to put it back"
 
     host: Name | None = None
-    """None is the DUT."""
+    """Host that runs the commands; None is the DUT."""
     reboot: bool = False
-    """True if the host takes what `apply` and `restore` changed only when it boots."""
+    """True if the changes of `apply` and `restore` take effect only at the next boot."""
     back_within: Annotated[Duration, AfterValidator(_boot_time)] = Seconds(600.0)
 
     @classmethod
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> Iterator[InitErrorDetails]:
-        """Also whether there is a reason to reboot."""
+        """Check also that a reboot has a reason."""
         needless = made is not None and made.reboot and not made.apply
         more = (
             [fault(("reboot",), "no `apply` before it; a level that is as the hosts were found needs no reboot", FaultKind.CONFLICT)]
@@ -173,7 +173,7 @@ CommandsOfLevel = Annotated[
     tuple[LevelCommands, ...], BeforeValidator(_one_or_more, json_schema_input_type=LevelCommands | tuple[LevelCommands, ...])
 ]
 Levels = dict[str, Annotated[dict[str, CommandsOfLevel], BeforeValidator(_by_level)]]
-"""Factor → level → what sets it on each host; nothing for a level that is as the hosts were found."""
+"""Factor → level → commands for each host; empty for a level that is the state in which the hosts were found."""
 
 
 def _some_levels(value: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
@@ -183,16 +183,16 @@ def _some_levels(value: Any) -> Any:  # noqa: ANN401 what a user wrote can be an
 Exclusion = dict[
     str, Annotated[tuple[Level, ...], BeforeValidator(_some_levels, json_schema_input_type=Level | tuple[Level, ...]), Field(min_length=1)]
 ]
-"""Factor → levels; what has one of them in each of these factors is left out."""
+"""Factor → levels. A combination that has one of the levels in each of these factors is left out."""
 
 
 def is_excluded(levels: Mapping[str, str], exclude: Iterable[Mapping[str, Sequence[str]]]) -> bool:
-    """Return whether a combination of levels is left out; one without a level of some factor yet is not."""
+    """Return whether a combination of levels is left out; an incomplete one is not, if a factor of the exclusion is missing."""
     return any(all(levels.get(name) in of for name, of in one.items()) for one in exclude)
 
 
 def factor_faults(data: Mapping[str, Any]) -> Iterator[InitErrorDetails]:
-    """Yield the faults of an experiment's `factors`, `levels`, `expensive_to_change` and `exclude` by themselves."""
+    """Yield the faults of an experiment's `factors`, `levels`, `expensive_to_change` and `exclude`, without the testbed."""
     factors = data.get("factors")
     if not isinstance(factors, Mapping):
         return
@@ -256,7 +256,7 @@ def _level_fault(name: str, level: str) -> str:
 
 
 def _own_faults(own: Mapping[str, set[Any]], factors: Mapping[str, Sequence[Any]]) -> Iterator[InitErrorDetails]:
-    """Check that each level of a factor with commands has some. Commands of unused levels are allowed, as are unused modes."""
+    """Check that each level of a factor with commands has some. Commands for unused levels are allowed, as are unused modes."""
     for name, of in own.items():
         if name == MODE:
             yield fault(("levels", name), "modes with commands are written under `modes:`", FaultKind.CONFLICT)
@@ -300,7 +300,7 @@ def _exclude_faults(exclude: Sequence[Any], factors: Mapping[str, Sequence[Any]]
 
 
 def _kept(factors: Mapping[str, Sequence[Any]], exclude: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
-    """The combinations of levels that are not left out."""
+    """Yield the combinations of levels that are not left out."""
     texts = [{name: [level_text(level) for level in _some_levels(of)] for name, of in one.items()} for one in exclude]
     for row in product(*factors.values()):
         if not is_excluded(levels := dict(zip(factors, row, strict=True)), texts):
@@ -308,7 +308,7 @@ def _kept(factors: Mapping[str, Sequence[Any]], exclude: Sequence[Mapping[str, A
 
 
 def combinations(factors: object, exclude: object, most: int) -> int:
-    """Return how many combinations of levels are measured; of more than `most`, how many there would be without `exclude`."""
+    """Return the number of combinations to measure; above `most` without counting `exclude`, to save time."""
     if not isinstance(factors, Mapping):
         return 1
     texts = {name: [level_text(level) for level in of] for name, of in factors.items() if isinstance(of, list | tuple) and of}
@@ -320,7 +320,7 @@ def combinations(factors: object, exclude: object, most: int) -> int:
 
 
 def with_least_mtu(bounds: TestbedBounds, factors: object) -> TestbedBounds:
-    """Return the bounds of links under the smallest MTU that an experiment varies, or a PPPoE session has: a frame has to pass at each."""
+    """Return the limits of links at the smallest MTU of the experiment, since frames must pass at each. PPPoE lowers the MTU too."""
     levels = factors.get(MTU) if isinstance(factors, Mapping) else None
     mtus = [int(level) for level in map(level_text, _listed(levels)) if isinstance(level, str) and level.isdecimal()]
     most = PPPOE_MTU if isinstance(factors, Mapping) and "on" in map(level_text, _listed(factors.get("pppoe"))) else LARGEST_MTU
@@ -328,7 +328,7 @@ def with_least_mtu(bounds: TestbedBounds, factors: object) -> TestbedBounds:
 
 
 def level_misfits(experiment: Mapping[str, Any], bed: TestbedShape) -> Iterator[tuple[Loc, str]]:
-    """Levels that cannot be set on the hosts of this testbed."""
+    """Yield (place, fault) for levels that cannot be set on the hosts of this testbed."""
     factors, own = experiment.get("factors"), experiment.get("levels")
     own = own if isinstance(own, Mapping) else {}
     for name in factors if isinstance(factors, Mapping) else ():
@@ -349,7 +349,7 @@ def level_misfits(experiment: Mapping[str, Any], bed: TestbedShape) -> Iterator[
 
 
 def _unturnable(name: str, bed: TestbedShape) -> str:
-    """Return why dutlab cannot set a knob on this testbed; empty where it can."""
+    """Return the reason why dutlab cannot set a knob on this testbed; empty where it can."""
     if name == TUNNELS:
         return _no_tunnels(bed)
     if name != MTU:
@@ -365,8 +365,8 @@ def _unturnable(name: str, bed: TestbedShape) -> str:
 
 
 def _lacks_knob(name: str, host: str, family: str) -> str:
-    """Return why a host of this family has no such knob; empty if it has."""
-    from dutlab.spec.known import LINUX, OWN_PORTS  # noqa: PLC0415 -- every system: only files with levels ask for them
+    """Return the reason why a host of this family does not have the knob; empty if it has it."""
+    from dutlab.spec.known import LINUX, OWN_PORTS  # noqa: PLC0415 -- loads every system; only files with levels need them
     from dutlab.systems import system_of  # noqa: PLC0415 -- as above
 
     system = system_of(family)
@@ -380,8 +380,8 @@ def _lacks_knob(name: str, host: str, family: str) -> str:
 
 
 def _no_tunnels(bed: TestbedShape) -> str:
-    """Return why dutlab cannot make tunnels by number on this testbed; empty where it can."""
-    from dutlab.spec.known import LINUX, ROLES  # noqa: PLC0415 -- every system: only files with levels ask for them
+    """Return the reason why dutlab cannot make tunnels by number on this testbed; empty where it can."""
+    from dutlab.spec.known import LINUX, ROLES  # noqa: PLC0415 -- loads every system; only files with levels need them
     from dutlab.systems import system_of  # noqa: PLC0415 -- as above
 
     odd = next((f"{host} is {system_of(family).title}" for host, family in bed.hosts.items() if family != LINUX), "")
@@ -392,7 +392,7 @@ def _no_tunnels(bed: TestbedShape) -> str:
 
 
 def _misnumbered(experiment: Mapping[str, Any], bed: TestbedShape) -> Iterator[tuple[Loc, str]]:
-    """Numbers of tunnels with modes that have no tunnels by number, and 0 with those that have."""
+    """Yield faults: a number of tunnels with a mode that has no tunnels by number, or 0 with a mode that has them."""
     from dutlab.spec.known import mode_of  # noqa: PLC0415 -- as above
 
     factors, excluded = experiment["factors"], [one for one in _listed(experiment.get("exclude")) if isinstance(one, Mapping) and one]

@@ -1,4 +1,4 @@
-"""The scalar fields of input files: names, quantities with units, addresses, ports; and what is wrong with a text that is none."""
+"""Scalar fields of input files: names, quantities with units, addresses, ports; and the faults of wrong texts."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _name(text: str) -> str:
 
 
 Name = Annotated[str, AfterValidator(_name)]
-"""A name that is safe in file names and on command lines."""
+"""Name that is safe in file names and on command lines."""
 
 
 def _yes(value: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
@@ -50,7 +50,7 @@ def _yes(value: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
 
 
 YesNo = Annotated[bool, BeforeValidator(_yes, json_schema_input_type=bool | Literal["yes", "no"]), Strict()]
-"""`yes` and `no` are words of YAML 1.2, and mean true and false here."""
+"""Truth value. `yes` and `no`, which are texts in YAML 1.2, mean true and false here."""
 
 
 def _quantity(parse: Callable[[str], float], example: str) -> BeforeValidator:
@@ -73,7 +73,7 @@ def _positive(value: float) -> float:
 
 
 def text_of(value: float, unit: str) -> str:
-    """`value` in full with its unit, in a form that parses back to the same number."""
+    """Return `value` with all its digits and its unit, in a form that parses back to the same number."""
     return f"{format(Decimal(repr(float(value))), 'f').removesuffix('.0')}{unit}"
 
 
@@ -101,7 +101,7 @@ FrameRate = Annotated[
 ]
 """Frames per second; written `100kpps`."""
 Share = Annotated[float, _quantity(parse_share, "0.5%"), PlainSerializer(lambda v: text_of(round(v * 100, 12), "%"), return_type=str)]
-"""A share of a whole, 0.005; written `0.5%`."""
+"""Share of a whole, as 0.005; written `0.5%`."""
 
 
 def _address(value: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
@@ -130,7 +130,7 @@ Address = Annotated[
     BeforeValidator(_address, json_schema_input_type=str),
     PlainSerializer(str, return_type=str),
 ]
-"""An address of a port with its prefix length."""
+"""Address of a port with its prefix length."""
 
 
 def _network(value: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
@@ -152,7 +152,7 @@ Network = Annotated[
     BeforeValidator(_network, json_schema_input_type=str),
     PlainSerializer(str, return_type=str),
 ]
-"""A network of ordinary addresses, written `198.18.0.0/15`."""
+"""Network of unicast addresses, written `198.18.0.0/15`."""
 
 
 def interface_fault(text: str) -> str:
@@ -170,7 +170,7 @@ def vpp_interface_fault(text: str) -> str:
 def adapter_fault(text: str) -> str:
     """Return the fault of a Windows adapter's name, or "": `Ethernet 2`, `vEthernet (Default Switch)`.
 
-    Windows itself takes more (NetConnectionID); what PowerShell or a shell reads as more than a letter is left out.
+    Windows accepts more (NetConnectionID); characters with a special meaning in PowerShell or a shell are refused here.
     """
     if _ADAPTER.fullmatch(text):
         return ""
@@ -178,7 +178,7 @@ def adapter_fault(text: str) -> str:
 
 
 def ssh_fault(text: str) -> str:
-    """Return the fault of an ssh target, or "". One that begins with - would be an option of ssh."""
+    """Return the fault of an ssh target, or "". A target that begins with - would be an option of ssh."""
     m = _SSH.fullmatch(text)
     if m is None or (m["port"] and not 0 < int(m["port"]) <= _LAST_TCP_PORT):
         return f"{text!r} is not an ssh target; write [user@]host[:port], as in root@192.0.2.11"
@@ -186,7 +186,7 @@ def ssh_fault(text: str) -> str:
 
 
 def named(value: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
-    """Each entry of a mapping learns the key it is under as its `name`."""
+    """Add to each entry of a mapping its own key, as its `name`."""
     if not isinstance(value, Mapping):
         return value
     return {k: {**v, NAME_KEY: k} if isinstance(v, Mapping) else v for k, v in value.items()}

@@ -1,8 +1,8 @@
-"""JSON Schemas of the files that users write, for editors: made from the models that read these files.
+"""JSON Schemas of the files that users write, for editors, made from the models of these files.
 
-A model has its keys and their words. Other forms of a value are declared where it is read: `json_schema_input_type` of a validator,
-`OneOf` where a name chooses among models, `written_as` of a model with a shorter form. A schema accepts every file that the models accept;
-what holds between keys is checked by `dutlab plan` alone.
+A model declares its keys with their descriptions. Other forms of a value are declared where the value is read: `json_schema_input_type` of
+a validator, `OneOf` where a name selects a model, `written_as` of a model with a shorter form. A schema accepts every file that the models
+accept; only `dutlab plan` checks rules between keys.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from dutlab.workloads import named
 
 
 def file_schema(kind: str) -> dict[str, Any]:
-    """The JSON Schema (2020-12) of one kind of file. Raises KeyError for another kind."""
+    """Return the JSON Schema (2020-12) of one kind of file. Raises KeyError for an unknown kind."""
     model: type[SpecModel] = named(FILE_MODELS[kind])
     json_schema = model.model_json_schema(schema_generator=_FileSchema)
     return {"$schema": _FileSchema.schema_dialect, **json_schema, "title": f"dutlab {kind} file"}
 
 
 class _FileSchema(GenerateJsonSchema):
-    """Schema of what a user writes, not of what code passes."""
+    """Schema of the forms that a user writes, without those that only code passes."""
 
     def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
-        """The keys of a file, each with its words; and the shorter forms."""
+        """Return the keys of a file with their descriptions, and the shorter forms."""
         json_schema = super().model_schema(schema)
         cls: type[Any] = schema["cls"]
         if not issubclass(cls, SpecModel):
@@ -52,19 +52,22 @@ class _FileSchema(GenerateJsonSchema):
                 {"default": defaults[key]} if key in defaults else {}
             )
         if cls.kind_is_written:
-            properties["kind"] = {"const": getattr(cls, "kind")}  # noqa: B009 - a class variable of those that have it written
+            properties["kind"] = {"const": getattr(cls, "kind")}  # noqa: B009 - only models with `kind_is_written` have this class variable
             required = ["kind", *required]
         if required:
             json_schema["required"] = required
         return {"anyOf": [*cls.written_as, json_schema]} if cls.written_as else json_schema
 
     def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
-        """Without the default: `model_schema` writes it as a file has it."""
+        """Return the schema without the default, which `model_schema` adds in the form of a file."""
         return self.generate_inner(schema["schema"])
 
 
 def _defaults(cls: type[SpecModel]) -> dict[str, Any]:
-    """Key → its default as a file would have it; none of fields that have none, or None, and none of models that are written as text."""
+    """Return key → default, in the form of a file.
+
+    Fields without a default or with None are left out, and so are all fields of models that are written as text.
+    """
     if cls.__pydantic_decorators__.model_serializers:
         return {}
     cls.model_rebuild()
@@ -73,7 +76,7 @@ def _defaults(cls: type[SpecModel]) -> dict[str, Any]:
 
 @cache
 def _words(cls: type[Any]) -> dict[str, str]:
-    """Field → the docstring below it, of the class and of those that it inherits from."""
+    """Return field → the docstring below it, in the class and its base classes."""
     words_by_field: dict[str, str] = {}
     for base in reversed(cls.__mro__):
         if not issubclass(base, SpecModel) or base is SpecModel:

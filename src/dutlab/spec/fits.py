@@ -1,4 +1,4 @@
-"""Check that an experiment fits its testbed: modes that the DUT has, links that exist, frames and rates that the links carry."""
+"""Check that an experiment fits its testbed: the DUT has the modes, the links exist, and they can carry the frames and rates."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from dutlab.systems.modes import DeclaredMode
 
 MOST_TRIALS = 100_000
 _TUNNELS_FROM = ROLES[0]
-"""The host at the other end of the tunnels of every family (dut/ipsec.py, dut/linux_tunnels.py)."""
+"""Host at the other end of tunnels from the DUT, for every family (dut/ipsec.py, dut/linux_tunnels.py)."""
 
 _GENERATOR: TypeAdapter[GeneratorModel | None] = TypeAdapter(Generator | None)
 _WORKLOAD: TypeAdapter[WorkloadModel] = TypeAdapter(Workload)
 
 
 def incompatibilities(experiment: Mapping[str, Any], bed: TestbedShape) -> Iterator[tuple[Loc, str]]:
-    """Every reason why the experiment, as written, cannot run on `bed`; parts that are wrong by themselves are passed over."""
+    """Yield (place, reason) for everything in the experiment that cannot run on `bed`. Parts that are wrong on any testbed are skipped."""
     modes = experiment.get("modes")
     factors = experiment.get("factors")
     own = modes if isinstance(modes, Mapping) else {}
@@ -68,7 +68,7 @@ def incompatibilities(experiment: Mapping[str, Any], bed: TestbedShape) -> Itera
 
 
 def _out_of_reach(workload: WorkloadModel, factors: object, bed: TestbedShape) -> Iterator[str]:
-    """Yield what a workload needs of the DUT's family and of the modes, and does not have."""
+    """Yield what a workload needs of the testbed's machines and of the modes, but does not get."""
     for name in sorted({link for links in workload.link_sets(bed.bounds) for link in links} & bed.one_machine):
         if workload.needs & {Need.IPERF3, Need.PING}:
             ends = " and ".join(bed.bounds[name].ends)
@@ -94,7 +94,7 @@ def _out_of_reach(workload: WorkloadModel, factors: object, bed: TestbedShape) -
 
 
 def _arrays(factors: object, own: Mapping[str, Any], bed: TestbedShape) -> dict[int, DeclaredMode]:
-    """Place → mode, of those that make one array of all drives: the family's, and those of the user's own that name its device."""
+    """Return index → mode for the modes that make one array of all drives: the family's, and the user's that name the array's device."""
     levels = factors.get("mode") if isinstance(factors, Mapping) and bed.family == MDRAID else None
     known = modes_of(bed.family, {name: str(mode.get("array") or "") for name, mode in own.items() if isinstance(mode, Mapping)})
     written = enumerate(levels if isinstance(levels, list) else ())
@@ -102,7 +102,7 @@ def _arrays(factors: object, own: Mapping[str, Any], bed: TestbedShape) -> dict[
 
 
 def _not_of_array(workload: WorkloadModel, arrays: Sequence[DeclaredMode], bed: TestbedShape) -> Iterator[tuple[str, str]]:
-    """Key and fault: sets of drives that are not what an array is made of, and a purge of it."""
+    """Yield (key, fault) for sets of drives that are not the whole array, and for a purge of its drives."""
     sets, mode = getattr(workload, "drives_", ()), arrays[0].name if arrays else ""
     if mode and any(entry in ("each", "halves") or (entry != "together" and len(entry) < len(bed.bounds.drives)) for entry in sets):
         yield "drives", f"mode {mode} makes one array of all drives: write [together]"
@@ -111,7 +111,7 @@ def _not_of_array(workload: WorkloadModel, arrays: Sequence[DeclaredMode], bed: 
 
 
 def _needs_unmet(workload: WorkloadModel, bed: TestbedShape) -> Iterator[str]:
-    """Yield what a workload needs of its hosts and none of them has."""
+    """Yield what a workload needs of its links and their hosts, but does not get."""
     if workload.needs & {Need.COMMANDS, Need.DRIVES}:
         return
     driven = list(dict.fromkeys(link for links in workload.link_sets(bed.bounds) for link in links))
@@ -132,7 +132,7 @@ def _needs_unmet(workload: WorkloadModel, bed: TestbedShape) -> Iterator[str]:
 
 
 def _not_at_ends(workload: FrameWorkload, generator: GeneratorModel, bed: TestbedShape) -> Iterator[tuple[Loc, str]]:
-    """Why what sends cannot work at the ends of the links."""
+    """Yield (place, reason) where the workload's generators cannot work at the ends of the links."""
     paths = [name for name, bound in bed.bounds.items() if not bound.is_segment]
     for model in workload.sent_by(generator):
         if model.needs_one_machine and len(bed.testers(paths)) > 1:
@@ -145,7 +145,7 @@ def _not_at_ends(workload: FrameWorkload, generator: GeneratorModel, bed: Testbe
 
 
 def _generator(workload: FrameWorkload, experiment: Mapping[str, Any], bed: TestbedShape) -> GeneratorModel:
-    """Return the generator that would drive the workload; None for one that is wrong by itself."""
+    """Return the generator of the workload: its own, else that of the experiment if it is valid, else that of the testbed."""
     try:
         of_experiment = _GENERATOR.validate_python(experiment.get("generator"), context=FILE_CONTEXT)
     except ValidationError:
@@ -179,7 +179,7 @@ def _mode_misfits(factors: object, own: Mapping[str, Any], bed: TestbedShape) ->
 
 
 def _no_array(modes: Mapping[int, DeclaredMode], bed: TestbedShape) -> Iterator[tuple[Loc, str]]:
-    """Modes of which the drives make no array, and drives that none may be made of."""
+    """Yield (place, fault) for modes that cannot make an array of these drives, and for drives that must not be in one."""
     drives = bed.bounds.drives
     protected = [name for name, drive in drives.items() if not drive.destroy]
     for i, mode in modes.items():

@@ -1,6 +1,6 @@
-"""Machines that carry out a campaign's runs: this one, or workers at each testbed, which one Dask scheduler knows.
+"""Machines that carry out a campaign's runs: this machine, or workers at each testbed under one Dask scheduler.
 
-fleet: local                              # what it is when the key is left out
+fleet: local                              # the default
 fleet: tls://controller.example:8786
 fleet: {scheduler: tcp://127.0.0.1:8786, lease: 20s}
 fleet: {store: s3://measurements/runs}
@@ -26,7 +26,7 @@ _SHORTEST_S = Seconds(5.0)
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether only this machine can reach it."""
+    """Return whether `host` is a loopback address, which only this machine can reach."""
     try:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
@@ -34,9 +34,9 @@ def is_loopback(host: str) -> bool:
 
 
 def scheduler_address(text: str) -> str:
-    """`tcp://` on loopback, where the user's own key is used, or `tls://` with certificates. Raises ValueError.
+    """Return the address if it is safe: `tcp://` on loopback, with the user's own key, or `tls://` with certificates.
 
-    Whoever may speak to a scheduler has its workers run anything.
+    Anyone who can connect to a scheduler can make its workers run any program. Raises ValueError.
     """
     match = _ADDRESS.fullmatch(text)
     if match is None or int(match[3]) > 65535:  # noqa: PLR2004 - a port has 16 bits
@@ -66,23 +66,23 @@ def _store(text: str) -> str:
 
 
 class Fleet(SpecModel):
-    """The key `fleet` of a campaign."""
+    """Value of the key `fleet` of a campaign."""
 
     scheduler: Annotated[str, AfterValidator(_scheduler)] = LOCAL
     lease: Annotated[Duration, AfterValidator(_long_enough)] = Seconds(60.0)
-    """Time for which a testbed stays with a worker that is silent."""
+    """Time for which a silent worker keeps its testbed."""
 
     store: Annotated[str, AfterValidator(_store)] | None = None
-    """Store of finished runs, as fsspec names it; None leaves them in the campaign's folder alone."""
+    """Store of finished runs, as an fsspec address; None keeps them only in the campaign's folder."""
 
     @property
     def is_local(self) -> bool:
-        """Without Dask."""
+        """True if it does not use Dask."""
         return self.scheduler == LOCAL
 
     @property
     def is_of_many(self) -> bool:
-        """True if it has several machines."""
+        """True if it can have several machines."""
         return self.scheduler.startswith("tls://")
 
 

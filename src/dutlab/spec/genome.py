@@ -1,7 +1,7 @@
-"""IMIX genomes: a sequence of frame sizes as letters (RFC 6985), with FCS.
+"""IMIX genomes: sequences of frame sizes, with FCS, written as letters (RFC 6985).
 
-`aaafg` is three frames of 64 bytes, one of 1280 and one of 1518. A number repeats the letter behind it, which is the RFC's run-length form:
-`40a20fg`. `z`, the MTU, and upper-case letters are sizes that must be stated.
+`aaafg` is three frames of 64 bytes, one of 1280 and one of 1518. In the RFC's run-length form, a number repeats the letter after it:
+`40a20fg`. `z`, the MTU, and upper-case letters have sizes that the user must state.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from dutlab.spec.model import ValueFault
 LETTERS: Mapping[str, int] = MappingProxyType(
     {"a": 64, "b": 128, "c": 256, "d": 512, "e": 1024, "f": 1280, "g": 1518, "h": 2112, "i": 9000, "j": 16000}
 )
-"""RFC 6985 section 3."""
+"""Letter → frame size in bytes with FCS (RFC 6985 section 3)."""
 LONGEST_SEQUENCE = 1 << 16
 _RUN = re.compile(r"(\d*)(\D)", re.ASCII)
 _PLAIN = re.compile(r"(\d*[a-j])+", re.ASCII)
 
 
 def looks_like_genome(text: str) -> bool:
-    """Return whether `text` can be meant as a genome of letters with a fixed size."""
+    """Return whether `text` has the form of a genome of letters with a fixed size."""
     return _PLAIN.fullmatch(text) is not None
 
 
 def read_genome(genome: str, table: Mapping[str, int] = MappingProxyType({})) -> tuple[int, ...]:
-    """The sizes in order; `table` has those of `z` and of upper-case letters. Raises ValueError that says what is wrong with it."""
+    """Return the sizes in order; `table` has the sizes of `z` and of upper-case letters. Raises ValueError with the fault."""
     sizes: list[int] = []
     end = 0
     for run in _RUN.finditer(genome):

@@ -1,4 +1,4 @@
-"""Goals of a search as RFC 9971 (MLRsearch) defines them, and the presets."""
+"""Search goals by RFC 9971 (MLRsearch), and the presets."""
 
 from __future__ import annotations
 
@@ -11,35 +11,35 @@ from dutlab.stats.rescore import CSIT_NDR, CSIT_PDR, RFC2544, TST009, Definition
 from dutlab.units import Seconds
 
 WIDTH = 0.005
-"""Width of the bounds as a share of the upper one, at most; FD.io CSIT's."""
+"""Default of Goal Width, as a share of the upper bound; the value of FD.io CSIT."""
 FIRST_TRIALS = Seconds(1.0)
 GLANCE = Seconds(0.5)
-"""First trials where the last ones take a minute: over simulated devices the cheapest that leaves a software generator time to settle."""
+"""Duration of first trials where the last ones take a minute. On simulated devices it was the cheapest that lets a generator settle."""
 
 
 @dataclass(frozen=True)
 class Goal:
-    """One search goal. Ratios are shares (0.005 is 0.5 %); the figures of the result begin with `name`."""
+    """One search goal. Ratios are shares (0.005 is 0.5 %). The figures of the result begin with `name`."""
 
     name: str
     loss_ratio: float
     """Goal Loss Ratio: a trial that loses more is bad. In [0, 1)."""
     exceed_ratio: float
-    """Goal Exceed Ratio: share of the seconds that may be bad. In [0, 1)."""
+    """Goal Exceed Ratio: share of the trial seconds that may be bad. In [0, 1)."""
     final_s: Seconds
-    """Goal Final Trial Duration: trials of at least this count in full."""
+    """Goal Final Trial Duration: shortest duration of a trial that counts in full."""
     sum_s: Seconds
-    """Goal Duration Sum: seconds of trials that settle a load."""
+    """Goal Duration Sum: trial seconds that decide on a load."""
     width: float = WIDTH
-    """Goal Width: (upper - lower) / upper at which the search ends. RFC 9971 wants it no smaller than the loss ratio."""
+    """Goal Width: (upper - lower) / upper at which the search ends. RFC 9971 requires at least the loss ratio."""
     initial_s: Seconds = FIRST_TRIALS
-    """Goal Initial Trial Duration: exploring begins with these. RFC 2544 section 24 allows shorter trials before the last."""
+    """Goal Initial Trial Duration: duration of the first trials. RFC 2544 section 24 allows shorter trials before the last."""
     steps: int = 2
-    """Coarser targets on the way from the initial to the final duration."""
+    """Number of coarser targets between the initial and the final duration."""
 
     @property
     def definition(self) -> Definition:
-        """The goal without what only steers the search."""
+        """Definition of the goal, without the settings that only control the search."""
         return Definition(self.name, self.loss_ratio, self.exceed_ratio, float(self.final_s), float(self.sum_s))
 
 
@@ -56,17 +56,17 @@ PRESETS: Mapping[str, tuple[Goal, ...]] = {
         Goal("pdr", 0.005, 0.5, Seconds(1.0), Seconds(3.0), width=0.02, initial_s=GLANCE, steps=1),
     ),
 }
-"""`rfc2544`: no loss in 60 s. `csit`: half of 21 trials of 1 s lose nothing (NDR), 0.5 % at most (PDR). `tst009`: one of two trials of 60 s
-may lose. `quick`: a glance at NDR and PDR."""
+"""Preset → goals. `rfc2544`: no loss in 60 s. `csit`: half of 21 trials of 1 s lose nothing (NDR) or at most 0.5 % (PDR). `tst009`: one of
+two trials of 60 s may have loss. `quick`: NDR and PDR, roughly."""
 
 
 def goals_text(goals: Sequence[Goal]) -> str:
-    """Goals as JSON, names and units as in Goal."""
+    """Return goals as JSON, with names and units as in Goal."""
     return json.dumps([asdict(goal) for goal in goals])
 
 
 def goals_named(text: str) -> tuple[Goal, ...]:
-    """The goals of the presets in `text`, separated by commas, to be found in one search. Raises InputError."""
+    """Return the goals of the comma-separated presets in `text`, for one search. Raises InputError."""
     names = [name.strip() for name in text.split(",")]
     if unknown := [name for name in names if name not in PRESETS]:
         raise InputError(f"no preset is called {' or '.join(map(repr, unknown))}", remedy=f"known are {', '.join(PRESETS)}")
@@ -74,7 +74,7 @@ def goals_named(text: str) -> tuple[Goal, ...]:
 
 
 def checked(goals: Sequence[Goal]) -> tuple[Goal, ...]:
-    """The goals, if one search can serve them all. Raises InputError with every contradiction in words."""
+    """Return the goals, if one search can serve them all. Raises InputError with every contradiction."""
     faults = ["there is no goal"] if not goals else []
     for goal in goals:
         faults += [f"goal {goal.name}, {key}: {what}" for key, what in goal_faults(goal)]
@@ -94,7 +94,7 @@ def _sense(goal: Goal) -> tuple[float, float, float, float]:
 
 
 def goal_faults(goal: Goal) -> list[tuple[str, str]]:
-    """Return contradictions in one goal (RFC 9971, search goal attributes): the key of an experiment file, and the fault."""
+    """Return (key in an experiment file, fault) for each contradiction in one goal (RFC 9971, search goal attributes)."""
     faults = []
     if not goal.name.replace("_", "").isalnum() or not goal.name.isascii():
         faults.append(("name", f"{goal.name!r} is not a goal's name; use letters, digits and underscores: figures begin with it"))

@@ -1,7 +1,7 @@
-"""Names that an input file may use although they are built elsewhere: embedded labs, and the systems of `systems/`.
+"""Names in input files that refer to other packages: embedded labs, and the systems of `systems/`.
 
-The files are checked without touching a host or importing what does; a test of each room that builds them compares its own list with
-this one.
+Input files are checked without touching a host or importing the code that does. A test compares these lists with those of the packages that
+build the labs and systems.
 """
 
 from __future__ import annotations
@@ -23,59 +23,59 @@ WITHOUT_LINKS = frozenset({MDRAID, EXACT})
 FAMILY_MODES: Mapping[str, Mapping[str, DeclaredMode]] = MappingProxyType(
     {name: {mode.name: mode for mode in system.modes} for name, system in SYSTEMS.items()}
 )
-"""Family → the modes that it brings along, by name."""
+"""Family → its built-in modes, by name."""
 WITHOUT_A_WAY_IN = frozenset(name for name, system in SYSTEMS.items() if not system.has_way_in)
-"""Families that no command reaches."""
+"""Families whose hosts no command can reach."""
 OWN_PORTS = frozenset(name for name, system in SYSTEMS.items() if not system.ports)
-"""Families with their own names of ports, which dutlab cannot list."""
+"""Families with their own port names, which dutlab cannot list."""
 RUN_ENGINE = frozenset(name for name, system in SYSTEMS.items() if system.runs_engine)
 """Families of hosts on which the engine runs."""
 
 PROGRAM_MODES = frozenset(mode.name for mode in USER_SPACE)
 """Modes of Linux in which programs forward."""
 STARTS_PROGRAMS = frozenset(name for name, system in SYSTEMS.items() if system.kernel == linux.LINUX.kernel) - WITHOUT_LINKS
-"""Families of DUTs on which dutlab starts programs that are the device."""
+"""Families of DUTs on which dutlab can start programs that act as the device."""
 
 
 def mode_of(family: str, name: str) -> DeclaredMode:
-    """The record of a family's mode; of any other, one that says nothing but its name."""
+    """Return the declaration of a family's mode; for any other mode, one with only the name."""
     return FAMILY_MODES.get(family, {}).get(name) or DeclaredMode(name)
 
 
 def modes_of(family: str, own: Mapping[str, str | None]) -> dict[str, DeclaredMode]:
-    """All modes that an experiment may name: the family's, and its own, of which `own` says the device of the array that each makes."""
+    """Return all modes that an experiment may name: the family's and its own. `own` maps own modes to the device of their array."""
     arrays = {name: ModeArray(OWN, "", 0, device=device) if device else None for name, device in own.items()}
     return {**FAMILY_MODES.get(family, {}), **{name: DeclaredMode(name, array=array) for name, array in arrays.items()}}
 
 
 @dataclass(frozen=True)
 class KnownLab:
-    """Facts about an embedded lab that an experiment file must fit."""
+    """Properties of an embedded lab that an experiment file must fit."""
 
     links: Mapping[str, tuple[str, ...]]
-    """Link → the hosts on it, in the order of its ports."""
+    """Link → its hosts, in the order of its ports."""
     family: str = "linux"
     """Family of the measured host."""
     ipv6: frozenset[str] = frozenset()
-    """Those of its links whose addresses are IPv6."""
+    """Links with IPv6 addresses."""
     segments: frozenset[str] = frozenset()
-    """Those of its links that are not paths."""
+    """Links that are segments, not paths."""
     one_sink: bool = False
-    """True if all its links end at one port."""
+    """True if all links end at one port."""
     drives: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Host → its drives."""
     guests: int = 0
-    """Hosts with their own kernel, which boots when the lab is built."""
+    """Number of hosts with their own kernel, which boots when the lab is built."""
     one_tester: bool = False
-    """Whether source and sink are one namespace."""
+    """True if source and sink are one namespace."""
     is_transparent: bool = False
-    """Whether the two ends of its links are in one network."""
+    """True if the two ends of each link are in one network."""
     lacking: Mapping[str, str] = field(default_factory=dict)
-    """Modes of its family that it cannot have → why."""
+    """Mode of its family that it cannot have → reason."""
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """Each once."""
+        """Distinct hosts on links or with drives."""
         return tuple(dict.fromkeys((*(host for hosts in self.links.values() for host in hosts), *self.drives)))
 
 

@@ -1,4 +1,4 @@
-"""Embedded labs, read from their data files; nothing here touches the system."""
+"""Reader of the embedded labs' data files. It does not touch the system."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dutlab.spec.testbed import Testbed
 
 _FILES = Path(__file__).with_name("labs")
 WATCH = "watch"
-"""Beside the hosts, of the cores of a layout: where sensors run."""
+"""Key of a layout's cores, next to the hosts, for the core of the sensors."""
 
 
 class _Strict(BaseModel):
@@ -23,7 +23,7 @@ class _Strict(BaseModel):
 
 
 def _cores(value: Any) -> Any:  # noqa: ANN401 -- what a file says can be anything
-    """`source:0 dut:1,2 watch:3` as each host's cores."""
+    """Return host → cores from `source:0 dut:1,2 watch:3`."""
     if not isinstance(value, str):
         return value
     return {host: cores.split(",") for host, _, cores in (word.partition(":") for word in value.split())}
@@ -33,13 +33,13 @@ Cores = Annotated[dict[str, Annotated[tuple[int, ...], Field(min_length=1)]], Be
 
 
 class Layout(_Strict):
-    """A way to spread a lab over cores."""
+    """Assignment of a lab's hosts to cores."""
 
     about: str
     napi_threads: frozenset[str]
     """Hosts whose ports are served by kernel threads, pinned to the host's cores."""
     cpus: dict[int, Cores]
-    """Cores by number of cores: each host's, and those of the sensors under `watch`, as indices into the cores that we may use."""
+    """Number of usable cores → cores of each host and, under `watch`, of the sensors, as indices into the usable cores."""
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -52,35 +52,35 @@ class Layout(_Strict):
         return self
 
     def on(self, usable: Sequence[int]) -> tuple[dict[str, tuple[int, ...]], int]:
-        """The hosts' CPU numbers and the sensors' one, where we may use the CPUs `usable`."""
+        """Return the CPU numbers of each host and the CPU of the sensors, where dutlab may use the CPUs `usable`."""
         cores = self.cpus[max(n for n in self.cpus if n <= max(1, len(usable)))]
         hosts = {host: tuple(usable[i] for i in of_host) for host, of_host in cores.items() if host != WATCH}
         return hosts, usable[cores[WATCH][0]]
 
     def insist_on(self, hosts: Collection[str]) -> None:
-        """Raises KeyError for a host that is left out of it, or that a lab of `hosts` has not."""
+        """Check that the layout names exactly the lab's `hosts`. Raises KeyError."""
         for named in (*(cores.keys() - {WATCH} for cores in self.cpus.values()), self.napi_threads | set(hosts)):
             if unknown := set(named) ^ set(hosts):
                 raise KeyError(f"layout {self.about!r}: {', '.join(sorted(unknown))} is in the hosts or in the layout, not in both")
 
 
 class LabSettings(_Strict):
-    """Parts of a lab's file other than its testbed."""
+    """Settings of a lab's file other than its testbed."""
 
     gro: bool
     tso: bool
     reach: Literal["netns", "ssh"] = "netns"
-    """Way to its hosts: into their namespaces, or through an ssh server in each."""
+    """Way to reach its hosts: directly in their namespaces, or through an ssh server in each."""
     guests: tuple[str, ...] = ()
-    """Hosts with their own kernel (guest.py), which are reached over ssh."""
+    """Hosts with their own kernel (guest.py), reached over ssh."""
     kernel: Literal["uml", "qemu"] = "uml"
-    """Whose these are: user-mode Linux, or Debian's kernel for clouds in QEMU."""
+    """Kernel of the guests: user-mode Linux, or Debian's cloud kernel in QEMU."""
     card: Literal["virtio-net", "vmxnet3"] = "virtio-net"
-    """Ports of a guest in QEMU."""
+    """Model of the network cards of a QEMU guest."""
     queues: Annotated[int, Field(ge=1, le=64)] = 1
-    """Receive and transmit queues of each port, of which one is in use until more are asked for (`ethtool -L`)."""
+    """Receive and transmit queues of each port. One is in use until `ethtool -L` sets more."""
     box: bool = False
-    """The DUT is as a box from a shop: it forwards by itself, neighbours find one another, and source and sink are one host, the tester."""
+    """True if the DUT acts as a bought box: it forwards from the start, neighbours use ARP or ND, and source and sink are one host."""
     layout: str
     layouts: dict[str, Layout]
 
@@ -93,14 +93,14 @@ class LabSettings(_Strict):
 
 @dataclass(frozen=True)
 class LabDescription:
-    """A lab that could be built: the testbed it will be, and its settings."""
+    """A lab that can be built: its testbed and its settings."""
 
     name: str
     testbed: Testbed
     settings: LabSettings
 
     def layout(self, name: str | None = None) -> tuple[str, Layout]:
-        """The layout called `name`, or the lab's default. Raises InputError."""
+        """Return name and layout of the layout called `name`, or of the lab's default. Raises InputError."""
         chosen = name or self.settings.layout
         if chosen not in self.settings.layouts:
             raise InputError(
@@ -110,13 +110,13 @@ class LabDescription:
 
 
 def lab_names() -> list[str]:
-    """The labs that can be built."""
+    """Return the names of the labs that can be built."""
     return sorted(f.name.removesuffix(".yaml") for f in _FILES.iterdir() if f.name.endswith(".yaml"))
 
 
 @cache
 def description(name: str) -> LabDescription:
-    """The lab called `name`. Raises InputError; touches nothing."""
+    """Return the lab called `name`, without building it. Raises InputError."""
     if name not in lab_names():
         raise InputError(f"there is no embedded lab {name!r}", remedy=f"choose one of {', '.join(lab_names())}")
     return parse(name, _text(name))
@@ -127,7 +127,7 @@ def _text(name: str) -> str:
 
 
 def _load(text: str) -> dict[str, Any]:
-    """A lab's data; what it does not say itself is that of the lab it is `like`."""
+    """Return a lab's data; keys that it lacks come from the lab that it names as `like`."""
     from ruamel.yaml import YAML  # noqa: PLC0415 -- only a lab that is built or described needs it
 
     data: dict[str, Any] = YAML(typ="safe", pure=True).load(text)
@@ -138,7 +138,7 @@ def _load(text: str) -> dict[str, Any]:
 
 
 def parse(name: str, text: str) -> LabDescription:
-    """A lab's file. Raises LabError when it is none: the files are ours, so that is a fault of this release."""
+    """Read a lab's file. Raises LabError where it is faulty, which is a fault of this release."""
     try:
         data = _load(text)
         settings = LabSettings.model_validate(data.pop("lab"))

@@ -1,4 +1,4 @@
-"""A link of a testbed: how packets go between its hosts, as a path of ports or as a segment that ports share."""
+"""A link of a testbed: a path of ports that packets take between hosts, or a segment that ports share."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dutlab.spec.model import SpecModel, fault
 IPV6 = 6
 IPV6_LEAST_MTU = 1280  # RFC 8200 section 5
 DUT = "dut"
-"""Name of the measured host by convention."""
+"""Conventional name of the measured host."""
 PATH_ROLES = ("source", DUT, DUT, "sink")
 
 
@@ -33,13 +33,13 @@ class Port(SpecModel):
 
     @classmethod
     def read(cls, data: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
-        """`source:ixl2` as a mapping."""
+        """Return `source:ixl2` as a mapping."""
         if isinstance(data, Mapping):
             return data
         if not isinstance(data, str) or ":" not in data:
             raise ValueError(f"{data!r} is not a port; write host:interface, as in source:eth1")
         host, _, interface = data.partition(":")
-        if (what := vpp_interface_fault(interface)) and adapter_fault(interface):  # a testbed knows which host has names of which kind
+        if (what := vpp_interface_fault(interface)) and adapter_fault(interface):  # the testbed checks which kind of names the host has
             raise ValueError(what)
         return {"host": host, "interface": interface}
 
@@ -53,7 +53,7 @@ class Port(SpecModel):
 
 @dataclass(frozen=True)
 class EndCable:
-    """Two ports with their addresses, at the end of a path where its source or its sink is."""
+    """Cable at the source's or the sink's end of a path: its two ports with their addresses."""
 
     end: str
     near: tuple[Port, Address]
@@ -61,27 +61,27 @@ class EndCable:
 
 
 class Link(Distance):
-    """Path of packets between ports: through machines that forward, or within one network.
+    """Link between hosts: a path through machines that forward, or ports within one network.
 
-    On a path neighbours share a cable: ports 0 and 1, 2 and 3, and so on; ports 1 and 2 are of the machine that forwards between them. A
-    path on which the two ends alone have addresses is one network: the machines between forward below IP, as a bridge or a switch does.
+    On a path, ports 0 and 1 share a cable, so do 2 and 3, and so on. Ports 1 and 2 belong to the machine that forwards between them. A path
+    on which only the two ends have addresses is one network: the machines between forward below IP, as a bridge or a switch does.
     """
 
     only_code: ClassVar[frozenset[str]] = frozenset({"name"})
 
     name: Name
     speed: BitRate | None = None
-    """Bits per second on the wire; None when there is no cable (veth), so there is no ceiling."""
+    """Bits per second on the wire; None without a cable (veth), where no ceiling exists."""
     path: tuple[Port, ...] = ()
     segment: tuple[Port, ...] = ()
-    """In place of a path: ports of different hosts in one network, as on a switch."""
+    """Ports of different hosts in one network, as on a switch, in place of a path."""
     addresses: tuple[Address, ...]
-    """One for each port, in the same order, each with its prefix length; of a transparent path those of its two ends."""
+    """Address of each port, with prefix length, in the order of the ports; on a transparent path only those of its two ends."""
     mtu: Annotated[int, Strict(), Field(ge=576, le=9216)] = 1500
     isolated: Annotated[bool, Strict()] = False
-    """True asserts that nothing but the testbed is attached, which lets the generator load ports it would refuse (RFC 6815)."""
+    """True asserts that only the testbed is attached. The generator then loads ports that it would otherwise refuse (RFC 6815)."""
     configure: Annotated[bool, Strict()] = False
-    """True lets a run put the addresses of its ends on their ports, where they are not, and set the ports up; it undoes both."""
+    """True lets a run add missing addresses to the ports of the link's ends and set these ports up. The run undoes both."""
 
     @property
     def ports(self) -> tuple[Port, ...]:
@@ -90,33 +90,33 @@ class Link(Distance):
 
     @property
     def is_transparent(self) -> bool:
-        """Whether source and sink share a network, and the machines between them forward below IP."""
+        """True if source and sink share a network, and the machines between them forward below IP."""
         return len(self.path) > len(self.addresses) == len(("source", "sink"))
 
     @property
     def addressed(self) -> tuple[tuple[Port, Address], ...]:
-        """Ports that have an address, each with it, in their order."""
+        """Ports with their addresses, in order; ports without an address are left out."""
         return tuple(zip((self.source, self.sink) if self.is_transparent else self.ports, self.addresses, strict=True))
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """Each once, in the order of the ports."""
+        """Distinct hosts, in the order of the ports."""
         return tuple(dict.fromkeys(port.host for port in self.ports))
 
     @property
     def ends(self) -> tuple[str, ...]:
-        """The hosts where traffic starts and ends: the two of a path, all of a segment."""
+        """Hosts where traffic starts and ends: the two ends of a path, all hosts of a segment."""
         return self.hosts if self.segment else (self.source.host, self.sink.host)
 
     @property
     def networks(self) -> Iterator[tuple[int, IPv4Network | IPv6Network]]:
-        """Network of each cable, with the place of its first address."""
+        """Network of each cable, with the index of its first address."""
         for i in range(0, len(self.addresses) if self.path else 1, 2):
             yield i, self.addresses[i].network
 
     @property
     def end_cables(self) -> tuple[EndCable, ...]:
-        """The first and the last of a path: those that it may share with other links, each at its own end. A segment has none."""
+        """First and last cable of a path, which other links may share at the same end; none for a segment."""
         if not self.path or len(self.path) % 2 or len(self.addresses) != len(self.path):
             return ()
         cables = [tuple(zip(self.path[at : at + 2], self.addresses[at : at + 2], strict=True)) for at in (0, len(self.path) - 2)]
@@ -129,22 +129,22 @@ class Link(Distance):
 
     @property
     def sink(self) -> Port:
-        """Port where they end."""
+        """Port where frames end."""
         return self.ports[-1]
 
     @property
     def forwarders(self) -> tuple[str, ...]:
-        """The hosts between the two ends of a path."""
+        """Hosts between the two ends of a path."""
         return tuple(port.host for port in self.path[1:-1:2])
 
     @property
     def dut_in(self) -> Port:
-        """Port where frames enter the DUT; only links of Testbed.through_dut() have it."""
+        """Port where frames enter the DUT; valid only for links of Testbed.through_dut()."""
         return self.path[self._dut_at]
 
     @property
     def dut_out(self) -> Port:
-        """Port where they leave the DUT."""
+        """Port where frames leave the DUT."""
         return self.path[self._dut_at + 1]
 
     @property
@@ -159,12 +159,12 @@ class Link(Distance):
 
     @property
     def source_gateway(self) -> Address:
-        """Address at the other end of the source's cable: where its frames go first."""
+        """Address at the other end of the source's cable: the source's next hop."""
         return self.addresses[1]
 
     @property
     def sink_gateway(self) -> Address:
-        """Address at the other end of the sink's cable."""
+        """Address at the other end of the sink's cable: the sink's next hop."""
         return self.addresses[-2]
 
     @property
@@ -179,25 +179,25 @@ class Link(Distance):
 
     @property
     def dut_in_peer(self) -> Address:
-        """Address at the other end of the cable by which frames enter the DUT."""
+        """Address at the other end of the cable on which frames enter the DUT."""
         return self.addresses[self._dut_at - 1]
 
     @property
     def dut_out_peer(self) -> Address:
-        """Address at the other end of the cable by which they leave it."""
+        """Address at the other end of the cable on which frames leave the DUT."""
         return self.addresses[self._dut_at + 2]
 
     @property
     def distance_ports(self) -> tuple[Port, ...]:
-        """The ports before which a distance is made, one in each direction: of the last forwarder that is not the DUT, else of the DUT."""
+        """Ports, one per direction, at which a distance is added: of the last forwarder that is not the DUT, else of the DUT."""
         own = self.path[self._dut_at].host if self.forwarders else ""
         far = [at for at in range(1, len(self.path) - 1, 2) if self.path[at].host != own] or [self._dut_at]
         return self.path[far[-1] : far[-1] + 2]
 
     def between(self, near: str, far: str) -> tuple[Address, Address]:
-        """The address that `near` binds to and the one of `far` that it sends to, by host; a machine that forwards has one on each side.
+        """Return the address of host `near` to bind to, and the address of host `far` to send to.
 
-        Raises KeyError for a host that has no address on the link.
+        A machine that forwards has an address on each side; the nearest pair is used. Raises KeyError for a host without an address here.
         """
         at = {name: [i for i, (port, _) in enumerate(self.addressed) if port.host == name] for name in (near, far)}
         if not at[near] or not at[far]:
@@ -207,12 +207,12 @@ class Link(Distance):
 
     @property
     def _dut_at(self) -> int:
-        """Place on the path of the port by which frames enter the DUT: the forwarder called `dut`, or the first."""
+        """Index on the path of the port where frames enter the DUT, which is the forwarder called `dut`, or the first one."""
         return 1 + 2 * (self.forwarders.index(DUT) if DUT in self.forwarders else 0)
 
     @classmethod
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> Iterator[InitErrorDetails]:
-        """Order of the ports, and which of them share a network."""
+        """Check the order of the ports, and which ports share a network."""
         yield from super().cross_faults(data, made)
         if bool(data.get("path")) == bool(data.get("segment")):
             missing = "missing; write the ports of the link, as in [source:eth1, sink:eth1]"
@@ -292,7 +292,7 @@ def _address_faults(link: Link) -> Iterator[InitErrorDetails]:
 
 def _segment_faults(link: Link) -> Iterator[InitErrorDetails]:
     hosts = [port.host for port in link.segment]
-    if len(link.segment) < 2:  # noqa: PLR2004 -- what "between" means
+    if len(link.segment) < 2:  # noqa: PLR2004 -- a segment joins at least two
         yield fault(("segment",), "a single port; a segment joins two or more hosts", FaultKind.MISSING)
     for i, port in enumerate(link.segment):
         if port.host in hosts[:i]:

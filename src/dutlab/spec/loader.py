@@ -1,4 +1,7 @@
-"""Reads input files. A file is refused whole, with every fault as `file:line:column: path: what`; any bytes end here or in a model."""
+"""Reader of input files. A faulty file is refused completely, with every fault as `file:line:column: path: what`.
+
+Any bytes lead to a model or to SpecRefused.
+"""
 
 from __future__ import annotations
 
@@ -25,12 +28,12 @@ _M = TypeVar("_M", bound=SpecModel)
 
 
 def load_testbed(path: Path) -> Testbed:
-    """The testbed in `path`. Raises SpecRefused."""
+    """Read the testbed in `path`. Raises SpecRefused."""
     return given_testbed(read_file(path), path)
 
 
 def given_testbed(text: bytes, path: Path) -> Testbed:
-    """The testbed in a `text` that was read from `path`. Raises SpecRefused."""
+    """Return the testbed in `text`, which was read from `path`. Raises SpecRefused."""
     source = parse(text, str(path))
     unrated = rate_drives(source, path)
     testbed, faults = _model(Testbed, source)
@@ -41,33 +44,33 @@ def given_testbed(text: bytes, path: Path) -> Testbed:
 
 
 def load_experiment(path: Path, overrides: Sequence[str] = (), *, testbed: Path | None = None) -> Experiment:
-    """The experiment in `path`, with each `KEY=VALUE` of `overrides` put in first, and checked against its testbed.
+    """Read the experiment in `path`, apply each `KEY=VALUE` of `overrides`, and check it against its testbed.
 
-    `testbed` replaces the testbed that the file names; it is relative to the working directory, as the file's own is to the file.
-    It may be a pipe. A testbed file is read too, and its faults are reported with the experiment's. Raises SpecRefused.
+    `testbed` replaces the testbed that the file names, and may be a pipe. It is relative to the working directory; the path in the file is
+    relative to the file. The faults of a testbed file are reported with the experiment's. Raises SpecRefused.
     """
     return experiment_of(read_file(path), path, overrides, testbed=testbed)
 
 
 @dataclass(frozen=True)
 class LoadedExperiment:
-    """An experiment with the bytes that it was read from. Each file is read once, so what is archived is what is carried out."""
+    """An experiment with the bytes of its files. Each file is read once, so the archived text is the one that is carried out."""
 
     experiment: Experiment
     text: bytes
-    """Text of the experiment as given, without overrides."""
+    """Text of the experiment file, without overrides."""
     testbed: Testbed | None = None
-    """None for an embedded lab."""
+    """Testbed of the experiment; None for an embedded lab."""
     testbed_text: bytes | None = None
 
 
 def read_experiment(path: Path, overrides: Sequence[str] = ()) -> LoadedExperiment:
-    """The experiment in `path` and its testbed, as load_experiment reads them, with their bytes. Raises SpecRefused."""
+    """Read the experiment in `path` and its testbed as load_experiment does, and keep their bytes. Raises SpecRefused."""
     return given_experiment(read_file(path), path, overrides)
 
 
 def given_experiment(text: bytes, path: Path, overrides: Sequence[str] = (), *, testbed: Path | None = None) -> LoadedExperiment:
-    """Load an experiment from a `text` that was read already, or that a command wrote.
+    """Load an experiment from `text`, which was read already or written by a command.
 
     Raises SpecRefused with every fault.
     """
@@ -87,12 +90,12 @@ def given_experiment(text: bytes, path: Path, overrides: Sequence[str] = (), *, 
 
 
 def experiment_of(text: bytes, path: Path, overrides: Sequence[str] = (), *, testbed: Path | None = None) -> Experiment:
-    """The experiment alone. Raises SpecRefused."""
+    """Return only the experiment. Raises SpecRefused."""
     return given_experiment(text, path, overrides, testbed=testbed).experiment
 
 
 def testbed_of(given: LoadedExperiment) -> Testbed:
-    """The testbed that an experiment names, without touching it. Raises LabError."""
+    """Return the testbed that an experiment names, without touching its hosts. Raises LabError."""
     named = given.experiment.testbed
     if isinstance(named, LabRef):
         return named.placed(description(named.lab).testbed)
@@ -113,7 +116,7 @@ def _model(model: type[_M], source: Source) -> tuple[_M | None, list[Fault]]:
 
 
 def _bed(source: Source, path: Path, pipes: AtPipe) -> tuple[TestbedShape | None, tuple[Testbed, bytes] | tuple[()], list[Fault]]:
-    """Return the testbed that the experiment must fit, as far as the file says which it means; of a testbed file also its contents."""
+    """Return the shape of the experiment's testbed, or None if it is unknown; the contents of a testbed file; and faults."""
     ref = source.data.get("testbed") if isinstance(source.data, Mapping) else None
     if isinstance(ref, Mapping) and isinstance(ref.get("lab"), str):
         return TestbedShape.of_lab(ref["lab"]), (), []
@@ -125,7 +128,7 @@ def _bed(source: Source, path: Path, pipes: AtPipe) -> tuple[TestbedShape | None
         testbed = given_testbed(text, file)
     except SpecRefused as refused:
         unread = [f for f in refused.faults if f.kind is FaultKind.UNREADABLE]
-        if unread:  # the fault is the name, and that is in the experiment
+        if unread:  # the name is wrong, and it is in the experiment
             return None, (), [source.fault(("testbed",), f"{unread[0].file} {unread[0].what}", FaultKind.UNREADABLE)]
         return None, (), refused.faults
     return TestbedShape.of_testbed(testbed), (testbed, with_models(text, file)), []

@@ -5,9 +5,9 @@ imix                                         a mix with a name
 aaafg                                        an IMIX genome (RFC 6985), sent in this order
 {name: web, parts: {64: 7, 1518: 5}}         weights by size
 {name: mine, genome: aAz, table: {A: 100, z: 1518}}
-{name: own-order, sequence: [64, 64, 1518]}  this order, over and over
-{from: 64, to: 1518, step: 2}                one frame of each size, over and over
-{from: 64, to: 1518, seed: 7}                a thousand sizes drawn at random from the range, in this order, over and over
+{name: own-order, sequence: [64, 64, 1518]}  this order, repeated
+{from: 64, to: 1518, step: 2}                one frame of each size, repeated
+{from: 64, to: 1518, seed: 7}                a thousand sizes drawn at random from the range, repeated in this order
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ MOST_WEIGHT = 10_000
 _SWEEP = frozenset({"from", "to", "step"})
 _DRAWN = frozenset({"from", "to", "seed"})
 DRAWN_SIZES = 1000
-"""So many are drawn from a range: their mean is that of the range within a few percent."""
+"""Number of sizes drawn from a range; their mean is within a few percent of the range's."""
 
 
 class Mix(SpecModel):
-    """Frame sizes and how often or in which order each is sent; one entry is a fixed size."""
+    """Frame sizes with weights or in an order; one entry is a fixed size."""
 
     name: Name
     parts: tuple[tuple[FrameBytes, int], ...]
-    """(size, weight), the sizes ascending."""
+    """Pairs (size, weight), by ascending size."""
     sequence: tuple[FrameBytes, ...] | None = None
-    """The sizes in the order they are sent in; None: spread by weight, as evenly as whole frames allow."""
+    """Sizes in the order in which they are sent; None spreads them by weight, as evenly as whole frames allow."""
 
     written_as: ClassVar[tuple[Mapping[str, Any], ...]] = (
         {"type": "integer", "minimum": SHORTEST_FRAME, "maximum": LONGEST_FRAME},
@@ -65,7 +65,7 @@ class Mix(SpecModel):
 
     @classmethod
     def read(cls, data: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
-        """Whatever was written as name, weights by size as pairs, and the order if there is one."""
+        """Return any written form as name, (size, weight) pairs, and the order if there is one."""
         if isinstance(data, str) and data.isascii() and data.isdigit() and len(data) < len("100000"):
             data = int(data)
         if isinstance(data, int) and not isinstance(data, bool):
@@ -83,7 +83,7 @@ class Mix(SpecModel):
         return _read_mapping(data)
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
-        """Check that there are sizes, each once, and a name with no other meaning."""
+        """Check that there are sizes without duplicates, and that the name has no other meaning."""
         sizes = [size for size, _ in self.parts]
         if not sizes:
             yield fault(("parts",), "empty; write weights by frame size, as in {64: 7, 1518: 5}", FaultKind.MISSING)
@@ -96,12 +96,12 @@ class Mix(SpecModel):
 
     @property
     def mean(self) -> float:
-        """Bytes with FCS of the average frame."""
+        """Mean frame size, in bytes with FCS."""
         return sum(size * weight for size, weight in self.parts) / sum(weight for _, weight in self.parts)
 
     @property
     def size(self) -> FrameBytes | None:
-        """The frame size, if there is only one and the mix is named by it."""
+        """The frame size, if there is only one and it is the mix's name."""
         return self.parts[0][0] if self.name.isdigit() else None
 
     @property
@@ -116,7 +116,7 @@ class Mix(SpecModel):
 
     @property
     def text(self) -> str:
-        """`64:7,594:4,1518:1`: sizes with their weights, for serialised places. Where the order counts, its runs: `64x3>1280x1`."""
+        """Text for serialised fields: sizes with weights, `64:7,594:4,1518:1`, or the runs of an order, `64x3>1280x1`."""
         if self.sequence is None:
             return ",".join(f"{size}:{weight}" for size, weight in self.parts)
         return ">".join(f"{size}x{count}" for size, count in _runs(self.sequence))
@@ -131,7 +131,7 @@ class Mix(SpecModel):
 
 
 def _meaning(name: str) -> tuple[tuple[tuple[int, int], ...], tuple[int, ...] | None] | None:
-    """Weights and order of a named mix."""
+    """Return weights and order of the size, named mix or genome called `name`; None for any other name."""
     if name.isdigit():
         return ((int(name), 1),), None
     if name in NAMED_MIXES:
@@ -160,7 +160,7 @@ def _read_mapping(data: Mapping[str, Any]) -> Mapping[str, Any]:
         first, last, seed = (_whole(rest.pop(key), key) for key in ("from", "to", "seed"))
         if last < first:
             raise ValueFault(f"no size is from {first} to {last}; write the smaller one first", FaultKind.RANGE)
-        drawn = Random(seed).choices(range(_size(first), _size(last) + 1), k=DRAWN_SIZES)  # noqa: S311 -- the same in every run
+        drawn = Random(seed).choices(range(_size(first), _size(last) + 1), k=DRAWN_SIZES)  # noqa: S311 -- seeded: the same in every run
         return _in_order(rest.pop("name", f"{first}-to-{last}-seed-{seed}"), drawn) | rest
     if isinstance(rest.get("sequence"), list | tuple) and "parts" not in rest:
         return _in_order(rest.pop("name", None), rest.pop("sequence")) | rest
@@ -187,7 +187,7 @@ def _runs(sizes: Sequence[int]) -> list[tuple[int, int]]:
 
 
 def frame_mix(size: str | float) -> Mix:
-    """The mix called `size`, or one frame size as number or text, in bytes with FCS. Raises InputError that says what would be one."""
+    """Return the mix called `size`, or of one frame size as number or text, in bytes with FCS. Raises InputError with the valid forms."""
     try:
         return Mix.model_validate(int(size) if isinstance(size, float) and size.is_integer() else size)
     except ValidationError as e:
@@ -198,7 +198,7 @@ def frame_mix(size: str | float) -> Mix:
 
 
 def sizes_in_words(parts: Sequence[tuple[int, int]], *, most: int = 8) -> str:
-    """Each size as frame with FCS / without FCS / as IP length of an untagged frame, with its weight: tools differ in which they mean."""
+    """Return each size with its weight: with FCS / without FCS / as IP length of an untagged frame, since tools differ in their meaning."""
     sizes = [f"{size}/{size - FCS_BYTES}/{size - ETH_FRAME_OVERHEAD} × {weight}" for size, weight in parts[:most]]
     left = len(parts) - most
     return ", ".join(sizes + ([f"{left} more up to {parts[-1][0]}"] if left > 0 else [])) + " (bytes with FCS/without/IP)"
@@ -227,7 +227,7 @@ def _whole(value: object, what: str) -> int:
 
 
 SIZES_OF = {"rfc2544": RFC2544_FRAME_SIZES, "rfc5180": RFC5180_FRAME_SIZES}
-"""Lists of frame sizes that have a name: for IPv4, and for IPv6."""
+"""Name → list of frame sizes, for IPv4 and for IPv6."""
 FrameSizes = Annotated[
     tuple[Mix, ...],
     BeforeValidator(
@@ -235,4 +235,4 @@ FrameSizes = Annotated[
         json_schema_input_type=tuple[Mix, ...] | Literal["rfc2544", "rfc5180"],
     ),
 ]
-"""Sizes of frames and mixes, each with its own trials; or the name of such a list."""
+"""Frame sizes and mixes, each with separate trials; or the name of a list in SIZES_OF."""

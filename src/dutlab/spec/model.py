@@ -1,4 +1,4 @@
-"""The base of every model of an input file: frozen, unknown keys refused with the known ones named, all faults at once."""
+"""Base class of the models of input files: frozen, all faults reported at once, unknown keys refused with a list of known ones."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from dutlab.errors import FaultKind
 from dutlab.units import UnitError
 
 FILE_CONTEXT = {"file": True}
-"""Validation context of what a user wrote: bare numbers have no unit there, and fields that only code may set are unknown."""
+"""Validation context of a user's file: a quantity needs a unit, and fields that only code may set are unknown."""
 
 NAME_KEY = object()
-"""Under this key `fields.named` hands an entry the name it is under; no file can write it."""
+"""Key under which `fields.named` passes an entry its name; no file can contain it."""
 
 Loc = tuple[str | int, ...]
 SPEC_FAULT = "spec_fault"
@@ -45,7 +45,7 @@ class ValueFault(ValueError):
 
 
 def fault(loc: Loc, what: str, kind: FaultKind = FaultKind.INVALID) -> InitErrorDetails:
-    """One fault at `loc`, relative to the model that finds it."""
+    """Return a fault at `loc`, relative to the model that finds it."""
     return InitErrorDetails(type=PydanticCustomError(SPEC_FAULT, "{what}", {"what": what, "kind": kind}), loc=loc, input=None)
 
 
@@ -55,27 +55,27 @@ def raised(loc: Loc, error: ValueError) -> InitErrorDetails:
 
 
 def fault_of_key(key: str, what: str, kind: FaultKind = FaultKind.INVALID) -> InitErrorDetails:
-    """Return a fault of a key by itself, whatever its neighbours are: found also where one of them is wrong."""
+    """Return a fault of one key that does not depend on other keys; it is reported even if others are wrong."""
     return InitErrorDetails(type=PydanticCustomError(_ONE_KEY_FAULT, "{what}", {"what": what, "kind": kind}), loc=(key,), input=None)
 
 
 def faults_of(error: ValidationError, prefix: Loc = ()) -> list[InitErrorDetails]:
-    """The faults that pydantic collected, to be raised again together with others, `prefix` levels further down."""
+    """Return the faults that pydantic collected, with `prefix` before their paths, to be raised again with others."""
     return [fault((*prefix, *loc), what, kind) for loc, what, kind in plain_faults(error)]
 
 
 def plain_faults(error: ValidationError) -> list[tuple[Loc, str, FaultKind]]:
-    """Return the faults that pydantic collected, as path, words and kind."""
+    """Return the faults that pydantic collected, as path, message and kind."""
     return [(e["loc"], _words(e), _kind(e)) for e in error.errors(include_url=False, include_input=False)]
 
 
 def refuse(title: str, faults: list[InitErrorDetails]) -> ValidationError:
-    """All `faults` as one exception."""
+    """Return all `faults` as one exception."""
     return ValidationError.from_exception_data(title, faults)
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """`(known: a, b; did you mean a?)`, the question only if something is near."""
+    """Return `(known: a, b; did you mean a?)`, without the question if no known word is similar."""
     names = sorted(known)
     from difflib import get_close_matches  # noqa: PLC0415 -- only a fault needs it
 
@@ -99,7 +99,7 @@ _OF_PYDANTIC = {
     "literal_error": (FaultKind.UNKNOWN_NAME, "must be {expected}"),
     "enum": (FaultKind.UNKNOWN_NAME, "must be {expected}"),
 }
-"""Pydantic's types of fault as our kinds and words; the names in braces are of the fault's context."""
+"""Pydantic's error type → kind and message of dutlab; names in braces are keys of the error's context."""
 
 
 def _words(error: ErrorDetails) -> str:
@@ -120,10 +120,10 @@ def _kind_of(error: ValueError | None) -> FaultKind:
 
 
 class SpecModel(BaseModel):
-    """A mapping of an input file. Instances never change.
+    """Base model of a mapping in an input file. Instances are immutable.
 
-    Subclasses may override `read` (a shorter way to write it), `own_faults` (what holds between fields, each of which is right) and
-    `cross_faults` (what holds between them as they are written, right or wrong).
+    Subclasses may override `read` (shorter written forms), `own_faults` (rules between fields that are each valid) and `cross_faults`
+    (rules between fields as they are written, valid or not).
     """
 
     model_config = ConfigDict(defer_build=True, extra="forbid", frozen=True, validate_by_name=True, validate_by_alias=True)
@@ -132,13 +132,13 @@ class SpecModel(BaseModel):
     """Fields that a file cannot set."""
 
     written_as: ClassVar[tuple[Mapping[str, Any], ...]] = ()
-    """JSON Schemas of the shorter forms that `read` takes."""
+    """JSON Schemas of the shorter forms that `read` accepts."""
 
     kind_is_written: ClassVar[bool] = False
-    """True if a file says under `kind` which model it is."""
+    """True if the key `kind` in a file selects the model."""
 
     not_yet: ClassVar[Mapping[str, str]] = {}
-    """Keys that this version would ignore → why a file that has one is refused. What an older version kept of them is left out."""
+    """Key that this version does not support → why a file with it is refused. In records of older versions, such keys are ignored."""
 
     @classmethod
     def file_keys(cls) -> dict[str, str]:
@@ -147,17 +147,17 @@ class SpecModel(BaseModel):
 
     @classmethod
     def read(cls, data: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
-        """Read what was written into a mapping of field names. Raises ValueError."""
+        """Return what was written as a mapping of field names. Raises ValueError."""
         return data
 
     @classmethod
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> Iterator[InitErrorDetails]:  # noqa: ARG003
-        """Yield faults between fields. `made` is None when a field is wrong; then `data` has what was written."""
+        """Yield faults between fields. `data` is what was written, `made` the model, or None where a field is wrong."""
         if made is not None:
             yield from made.own_faults()
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
-        """Yield faults between fields, each of which is right."""
+        """Yield faults between fields that are each valid."""
         return iter(())
 
     @model_validator(mode="wrap")
@@ -185,7 +185,7 @@ class SpecModel(BaseModel):
             instance = handler(known)
         except ValidationError as error:
             details = faults_of(error)
-            # The name of an entry is the key that it is written under.
+            # An entry's name is its key in the file, so a fault of the name belongs to the whole entry.
             faults += [InitErrorDetails({**of, "loc": ()}) if of["loc"] == ("name",) and NAME_KEY in data else of for of in details]
             faults += cls._faults_beside(known, {of["loc"][0] for of in details if of["loc"]}, handler)
         faults += cls.cross_faults(known, instance)
@@ -197,25 +197,25 @@ class SpecModel(BaseModel):
     def _faults_beside(
         cls, written: Mapping[Any, Any], wrong: Collection[str | int], handler: ModelWrapValidatorHandler[Self]
     ) -> list[InitErrorDetails]:
-        """Faults of single keys that are written, where others are `wrong`: found by leaving those out."""
+        """Return the faults of single keys where other keys are `wrong`, found by leaving out the wrong keys."""
         fields = cls.file_keys()
         left = {key: value for key, value in written.items() if not {key, fields.get(key, key)} & set(wrong)}
         try:
             instance = handler(left)
-        except ValidationError:  # one that must be there is among the wrong ones
+        except ValidationError:  # a required key is among the wrong ones
             return []
         return [of for of in cls.cross_faults(left, instance) if _is_of_one_key(of) and of["loc"][0] in left]
 
 
 @dataclass(frozen=True)
 class OneOf:
-    """Annotation of a value whose name chooses the model, for the JSON Schema alone."""
+    """Annotation, only for the JSON Schema, of a value whose name selects the model."""
 
     models: Callable[[], Mapping[str, type[SpecModel]]]
     by_kind: bool = False
-    """The name is under the key `kind`; else it is the one key of a mapping."""
+    """True if the name is under the key `kind`; otherwise it is the only key of a mapping."""
     or_name: bool = False
-    """The name alone will do, without settings."""
+    """True if the name may be given alone, without settings."""
 
     def __get_pydantic_json_schema__(self, _core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         each = dict[str, Any]()

@@ -1,8 +1,8 @@
-"""The mixes of frame sizes that others use, by name. None is a standard: RFC 6985 section 1 does not want one.
+"""Mixes of frame sizes from other tools and documents, by name. None is a standard: RFC 6985 section 1 does not want one.
 
-Tools count the same frame with FCS, without it, or as IP length, and seldom say which. Each entry keeps its source's own sizes and says
-what they count; `NAMED_MIXES` has them as frames with FCS. "IMIX 352" and "IMIX 409" of SD-WAN data sheets are averages whose sizes were
-never published, so they are not mixes here.
+Tools count the same frame with FCS, without it, or as IP length, and seldom say which. Each entry has the sizes of its source and the bytes
+that these leave out; `NAMED_MIXES` has them as frames with FCS. "IMIX 352" and "IMIX 409" of SD-WAN data sheets are averages whose sizes
+were never published, so they are not included.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from types import MappingProxyType
 from dutlab.units import SHORTEST_FRAME, FrameBytes
 
 FCS_BYTES = 4
-"""IEEE 802.3 clause 3.2.9."""
+"""Bytes of the frame check sequence (IEEE 802.3 clause 3.2.9)."""
 ETH_FRAME_OVERHEAD = 14 + FCS_BYTES
 """Bytes of an untagged Ethernet frame around its IP datagram."""
 
@@ -24,14 +24,14 @@ class NamedMix:
     """A mix as its source states it."""
 
     sizes: tuple[tuple[int, int], ...]
-    """(size, weight) as the source counts."""
+    """Pairs (size, weight) in the source's way of counting."""
     around: int
     """Bytes that the source leaves out of a frame: 0, the FCS, or header and FCS."""
     source: str
 
     @property
     def frames(self) -> tuple[tuple[FrameBytes, int], ...]:
-        """(frame with FCS, weight). Ethernet pads what is shorter than its shortest frame."""
+        """Pairs (frame size with FCS, weight); Ethernet pads shorter frames to its minimum."""
         return tuple((FrameBytes(max(size + self.around, SHORTEST_FRAME)), weight) for size, weight in self.sizes)
 
 
@@ -52,4 +52,4 @@ SOURCES: Mapping[str, NamedMix] = MappingProxyType(
 )
 
 NAMED_MIXES: Mapping[str, tuple[tuple[int, int], ...]] = MappingProxyType({name: mix.frames for name, mix in SOURCES.items()})
-"""Name → (frame with FCS, weight), sizes ascending."""
+"""Name → pairs (frame size with FCS, weight), by ascending size."""

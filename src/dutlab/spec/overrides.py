@@ -23,7 +23,7 @@ OPTION = "--set"
 
 
 def apply(source: Source, overrides: Sequence[str]) -> list[Fault]:
-    """Change `source` in place. Return a fault for each override that is not KEY=VALUE, or whose key does not exist."""
+    """Apply the overrides to `source` in place. Return a fault for each override that is not KEY=VALUE, or whose key does not exist."""
     faults: list[Fault] = []
     for number, text in enumerate(overrides, start=1):
         key, equals, value = text.partition("=")
@@ -37,7 +37,7 @@ def apply(source: Source, overrides: Sequence[str]) -> list[Fault]:
             continue
         parts = tuple(part.strip() for part in key.split("."))
         if not isinstance(source.data, dict):
-            continue  # the file's own fault says so
+            continue  # the fault of the file reports this
         if not _put(source, parts, new, number):
             faults.append(_fault(number, key, "no such place in the file", FaultKind.UNKNOWN_KEY))
     return faults

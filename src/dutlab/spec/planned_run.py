@@ -1,4 +1,4 @@
-"""One run that a campaign is to make. By itself, because the process of each run needs nothing else of a campaign's file."""
+"""One planned run of a campaign. It is in a separate module because the process of each run needs nothing else of a campaign's file."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ class PlannedRun:
 
     number: int
     experiment: str
-    """Its name."""
+    """Name of the experiment."""
     testbed: str
-    """The name of a lab, or of a testbed's file. Runs of one testbed follow each other."""
+    """Name of a lab, or of a testbed's file. Runs on the same testbed are carried out one after another."""
     version: str
-    """Nothing where the campaign names none."""
+    """Name of the version; empty where the campaign has none."""
     night: int
     arguments: tuple[str, ...]
     """Arguments of `dutlab run`."""

@@ -4,7 +4,7 @@
       dut:
         power: {kind: plug, model: shelly, url: http://192.0.2.41, may-switch: yes}
 
-One class a kind; dutlab.power carries them out.
+Each kind has one class; dutlab.power operates the switches.
 """
 
 from __future__ import annotations
@@ -42,71 +42,71 @@ def _back(seconds: float) -> float:
 
 
 def _place(url: str) -> tuple[object, ...]:
-    """Host, port and path of an address, however it is written."""
+    """Return host, port and path of an address, the same for every way to write it."""
     parts = urlsplit(url)
     return (parts.hostname, parts.port or (443 if parts.scheme == "https" else 80), parts.path.rstrip("/"))
 
 
 class PowerSpec(SpecModel):
-    """A switch, whatever its kind."""
+    """Power switch of any kind."""
 
     kind: ClassVar[str]
     kind_is_written: ClassVar[bool] = True
 
     may_switch: YesNo = Field(default=False, alias="may-switch")
-    """True if dutlab may switch the host on and off; without it only its state is read."""
+    """True if dutlab may switch the host on and off; otherwise it only reads the state."""
     off_for: Annotated[Duration, AfterValidator(_off)] = Field(default=Duration(10.0), alias="off-for")
-    """Time for which a power cycle keeps it off, so that capacitors are empty."""
+    """Time for which a power cycle keeps the host off, so that capacitors discharge."""
     back_within: Annotated[Duration, AfterValidator(_back)] = Field(default=Duration(600.0), alias="back-within")
-    """Longest time to an answer once it is on."""
+    """Time limit for the host's first answer after power on."""
 
     @property
     @abstractmethod
     def outlet(self) -> tuple[object, ...]:
-        """Identity of the outlet: two hosts with the same one lose their power together."""
+        """Identity of the outlet: two hosts with the same identity lose power together."""
 
 
 class PlugPower(HttpDevice, PowerSpec):
-    """An outlet on the network that is switched by HTTP."""
+    """Network outlet that is switched by HTTP."""
 
     kind = "plug"
 
     model: PlugModel
     channel: Annotated[int, Field(ge=0, le=63)] = 0
-    """Number of its outlet; the first is 0."""
+    """Number of the outlet; the first is 0."""
 
     @property
     def login(self) -> Literal["basic", "digest", "form"]:
-        """Login, as of its meter."""
+        """Login method of its model."""
         return login_of(self.model)
 
     @property
     def outlet(self) -> tuple[object, ...]:
-        """One of those of its address."""
+        """Identity of the outlet: the device's address and the channel."""
         return (*_place(self.url), self.channel)
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
-        """Check what holds of any device, and a login where it needs one."""
+        """Check the rules of all HTTP devices, and that a login is given where the model needs one."""
         yield from super().own_faults()
         yield from login_faults(self.model, self.user)
 
 
 class SnmpPower(SnmpDevice, PowerSpec):
-    """An outlet of a power distribution unit: an integer that sets its state and shows it, or another that shows it."""
+    """Outlet of a power distribution unit. One integer object sets the state; the same or another object reports it."""
 
     kind = "snmp"
 
     on: int = 1
-    """Value that switches the outlet on; without `state`, also its value then."""
+    """Value that switches the outlet on; without `state`, also the value that reports it."""
     off: int = 2
     state: Oid | None = None
-    """The object that shows the outlet's state; None where `oid` does."""
+    """Object that reports the outlet's state; None where `oid` does."""
     state_on: int | None = Field(default=None, alias="state-on")
-    """Value of `state` where the outlet is on; None for `on`."""
+    """Value of `state` while the outlet is on; None for the value of `on`."""
     state_off: int | None = Field(default=None, alias="state-off")
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
-        """Check what holds of any agent; values of `state` need it, and must differ for on and off."""
+        """Check the rules of all SNMP devices, that values of `state` have `state`, and that on and off differ."""
         yield from super().own_faults()
         if self.state is None and (self.state_on is not None or self.state_off is not None):
             yield fault(("state",), "missing; state-on and state-off are its values", FaultKind.MISSING)
@@ -115,58 +115,58 @@ class SnmpPower(SnmpDevice, PowerSpec):
 
     @property
     def outlet(self) -> tuple[object, ...]:
-        """The object that sets it."""
+        """Identity of the outlet: the agent's address and the object that sets the state."""
         return (*self.address, self.oid.lstrip("."))
 
     @property
     def told_on(self) -> int:
-        """Value that is read where the outlet is on."""
+        """Value that reports an outlet that is on."""
         return self.on if self.state_on is None else self.state_on
 
     @property
     def told_off(self) -> int:
-        """Value of an outlet that is off."""
+        """Value that reports an outlet that is off."""
         return self.off if self.state_off is None else self.state_off
 
 
 class IpmiPower(IpmiDevice, PowerSpec):
-    """A server that its management controller switches by IPMI."""
+    """Server that its management controller switches by IPMI."""
 
     kind = "ipmi"
 
     @property
     def outlet(self) -> tuple[object, ...]:
-        """The server of the controller."""
+        """Identity of the server: the controller's address."""
         return self.address
 
 
 class RedfishPower(HttpDevice, PowerSpec):
-    """A server that its management controller switches by Redfish."""
+    """Server that its management controller switches by Redfish."""
 
     kind = "redfish"
 
     system: Annotated[str, Field(max_length=500, pattern=r"^/redfish/v1/Systems/[^/?#\s]+$")] | None = None
-    """One of its systems; without it there must be exactly one."""
+    """System of the controller; required where the controller has several."""
 
     @property
     def outlet(self) -> tuple[object, ...]:
-        """A system of the controller."""
+        """Identity of the server: the controller's address and the system."""
         return (*_place(self.url), self.system)
 
 
 class CommandPower(PowerSpec):
-    """Commands of this machine, as for a virtual one: `virsh start NAME`."""
+    """Power switch by commands on this machine, as `virsh start NAME` for a virtual machine."""
 
     kind = "command"
 
     on: Command
     off: Command
     status: Command
-    """It prints `on` or `off`."""
+    """Command that prints `on` or `off`."""
 
     @property
     def outlet(self) -> tuple[object, ...]:
-        """Identity of what switches it off."""
+        """Identity of the outlet: the command that switches it off."""
         return (self.off.strip(),)
 
 

@@ -1,8 +1,8 @@
-"""Rates as users write them: frames or bits a second, a share of the link's speed, or as fast as the generator can.
+"""Rates in the forms that users write: frames or bits a second, a share of the link's speed, or the generator's maximum.
 
     rates: [max, 100kpps, 80%, 5Gbit/s-l1, 5Gbit/s-l2]
 
-A bit rate says its layer, as on the engine's command line: `-l1` counts preamble and gap (20 bytes a frame), `-l2` does not.
+A bit rate names its layer, as on the engine's command line: `-l1` counts preamble and gap (20 bytes a frame), `-l2` does not.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class RateUnit(enum.Enum):
 
 @dataclass(frozen=True)
 class AskedRate:
-    """A rate on each link."""
+    """Intended rate on each link."""
 
     value: float
     unit: RateUnit
@@ -40,7 +40,7 @@ class AskedRate:
         return text_of(self.value, self.unit.value)
 
     def pps(self, mean_frame: float, speed: BpsL1 | None) -> Pps | None:
-        """In frames of `mean_frame` bytes with FCS; None where that depends on a speed that is not known."""
+        """Return the rate in frames a second of `mean_frame` bytes with FCS; None where the unknown link speed is needed."""
         match self.unit:
             case RateUnit.PPS:
                 return Pps(self.value)
@@ -53,7 +53,7 @@ class AskedRate:
 
 
 def parse_rate(text: str) -> AskedRate | None:
-    """`100kpps`, `80%`, `5Gbit/s-l1`; None for `max`. Raises UnitError."""
+    """Parse `100kpps`, `80%`, `5Gbit/s-l1`; return None for `max`. Raises UnitError."""
     written = text.strip()
     if written == "max":
         return None
@@ -104,4 +104,4 @@ Rate = Annotated[
     BeforeValidator(_read, json_schema_input_type=Annotated[str, Field(examples=["max", "100kpps", "80%", "5Gbit/s-l1"])]),
     PlainSerializer(lambda v: "max" if v is None else str(v), return_type=str),
 ]
-"""None, written `max`, is as fast as the generator can. A bare number, from code, is frames a second."""
+"""Rate of a setting; None, written `max`, is the generator's maximum. A bare number, accepted only from code, is frames a second."""

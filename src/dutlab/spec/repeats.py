@@ -1,4 +1,4 @@
-"""Repeats of each cell of an experiment: a fixed number, or until its figure is known well enough."""
+"""Repeats of each cell of an experiment: a fixed number, or until its interval is narrow enough."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ LARGEST_REPEATS = 1000
 
 
 class RepeatUntil(SpecModel):
-    """Repeat each cell until its figure is known well enough, or `most` times."""
+    """Repeats of each cell until its interval is narrow enough, at most `most` times."""
 
     until: Share
-    """Half-width of the 95 % interval of the median, relative to it."""
+    """Half-width of the 95 % interval of the median, as a share of the median."""
     most: Annotated[int, Strict(), Field(le=LARGEST_REPEATS)]
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
-        """Check that an interval can exist within so many repeats."""
+        """Check that `most` repeats are enough for an interval."""
         try:
             _ = self.rule
         except ValueError as e:
@@ -32,7 +32,7 @@ class RepeatUntil(SpecModel):
 
     @property
     def rule(self) -> RepeatRule:
-        """Return it as the analysis has it. Raises ValueError."""
+        """The rule in the form of the analysis. Raises ValueError."""
         return RepeatRule(self.until, self.most)
 
 

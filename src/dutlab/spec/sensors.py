@@ -1,13 +1,13 @@
-"""Sensors of a testbed, which run in every trial, and those that an experiment asks for by name.
+"""Sensors of a testbed, which run in every trial, and kinds of sensors that an experiment requests by name.
 
     sensors:                                   # of a testbed
       wall: {kind: command, command: "curl -s http://192.0.2.40/watts", unit: W}
       dut-heat: {kind: hwmon, host: dut, every: 2s}
       plug: {kind: meter, model: shelly, url: http://192.0.2.41, host: dut}
 
-    watch: [cpu, hwmon]                        # of an experiment: on the DUT, with the defaults of the kind
+    watch: [cpu, hwmon]                        # of an experiment: on the DUT, with the kind's defaults
 
-One class a kind, which names what carries it out.
+Each kind has one class, which names the function that makes the sensor.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ LEAST_EVERY_S = 0.1
 MOST_EVERY_S = 3600.0
 LONGEST_COMMAND = 4000
 PLACE = re.compile(r"[^.\[\]]+(?:\[\d{1,4}\])*(?:\.[^.\[\]]+(?:\[\d{1,4}\])*)*")
-"""Path of a number in JSON: names with dots between, each with indices after it."""
+"""Path of a number in JSON: names separated by dots, each with optional indices."""
 _UNIT = re.compile(r"[A-Za-z%°µ/][A-Za-z0-9%°µ/^.*-]{0,15}")
 
 
@@ -103,28 +103,28 @@ Period = Annotated[Duration, AfterValidator(_period)]
 
 
 class SensorSpec(SpecModel):
-    """A sensor, whatever its kind."""
+    """Sensor of any kind."""
 
     only_code: ClassVar[frozenset[str]] = frozenset({"name"})
     kind_is_written: ClassVar[bool] = True
     runs_there: ClassVar[bool] = True
-    """It runs on its host, which a command must reach; otherwise on the machine that dutlab runs on, and only measures its host."""
+    """True if it runs on its host, which commands must reach. Otherwise it runs on dutlab's machine and only measures its host."""
     kind: ClassVar[str]
     made_by: ClassVar[str]
-    """Takes (the spec, SensorSite) and returns its Sensor, or None where a system cannot be watched so; as `module:name`."""
+    """Function, as `module:name`, that takes (the spec, SensorSite) and returns the Sensor; None for systems that it does not support."""
     measures: ClassVar[str]
-    """In words, for lists and reports."""
+    """Description of its readings, for lists and reports."""
 
     name: Name
     host: str | None = None
-    """The host that it reads, and where it runs; None for the machine that dutlab runs on."""
+    """Host that it measures and on which it runs; None for the machine that dutlab runs on."""
     every: Period = Duration(1.0)
     simulated: YesNo = False
-    """Its readings are made up, for a demonstration: each trial and each table with them says so."""
+    """True if its readings are made up for a demonstration; each trial and each table with them says so."""
 
 
 class CpuSensor(SensorSpec):
-    """Cores."""
+    """Load of each CPU core."""
 
     kind = "cpu"
     made_by = "dutlab.sensors.cores:make"
@@ -132,7 +132,7 @@ class CpuSensor(SensorSpec):
 
 
 class HwmonSensor(SensorSpec):
-    """Hardware monitors of a host."""
+    """Hardware monitors of a host: temperatures, fans, power."""
 
     kind = "hwmon"
     made_by = "dutlab.sensors.hwmon:make"
@@ -140,7 +140,7 @@ class HwmonSensor(SensorSpec):
 
 
 class ProcessorSensor(SensorSpec):
-    """Counters of processors."""
+    """Energy, frequency and throttling counters of processors."""
 
     kind = "processor"
     made_by = "dutlab.sensors.processor:make"
@@ -148,7 +148,7 @@ class ProcessorSensor(SensorSpec):
 
 
 class OpticsSensor(SensorSpec):
-    """Readings of the modules in a host's ports."""
+    """Temperature and light of the optical modules in a host's ports."""
 
     kind = "optics"
     made_by = "dutlab.sensors.modules:make"
@@ -158,45 +158,45 @@ class OpticsSensor(SensorSpec):
 
 
 class PerfSensor(SensorSpec):
-    """Profile of the cycles."""
+    """Profile of CPU cycles by function (perf)."""
 
     kind = "perf"
     made_by = "dutlab.sensors.perf:make"
     measures = "where the processor time of a Linux host goes, by function (perf): a flame graph in the report"
 
     frequency: Annotated[int, Strict(), Field(ge=1, le=10_000)] = 99
-    """Samples a second and core; 99 is not in step with timers of 100 a second."""
+    """Samples per second and core; 99 avoids lockstep with timers of 100 a second."""
 
 
 class CommandSensor(SensorSpec):
-    """Any command that prints one number."""
+    """Command that prints one number."""
 
     kind = "command"
     made_by = "dutlab.sensors.command:make"
     measures = "the number that a command prints"
 
     command: Annotated[str, Field(min_length=1, max_length=LONGEST_COMMAND)]
-    """For `sh -c`, once a period; its output is a number and nothing else."""
+    """Command for `sh -c`, run once per period; its output is only a number."""
     unit: Annotated[str, AfterValidator(_unit)]
     resolution: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
-    """The smallest step of what it prints, in `unit`."""
+    """Smallest step of the printed number, in `unit`."""
     accuracy: Accuracy | None = None
-    """Largest error of a reading, as a share of it."""
+    """Largest error of a reading, as a share of the reading."""
 
 
 class AskedSensor(SensorSpec):
-    """Something on the network that this machine asks or hears, whatever it measures."""
+    """Source of readings on the network that dutlab's machine queries or listens to."""
 
     runs_there = False
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """Names of the environment variables that it needs."""
+        """Names of the environment variables with its secrets."""
         return secrets_of(self)
 
 
 class RedfishSensor(HttpDevice, AskedSensor):
-    """A server's management controller that speaks Redfish."""
+    """Management controller of a server, queried by Redfish."""
 
     kind = "redfish"
     made_by = "dutlab.sensors.redfish:make"
@@ -206,19 +206,19 @@ class RedfishSensor(HttpDevice, AskedSensor):
 
 
 class IpmiSensor(IpmiDevice, AskedSensor):
-    """A server's management controller that speaks IPMI 2.0."""
+    """Management controller of a server, queried by IPMI 2.0 over the network."""
 
     kind = "ipmi"
     made_by = "dutlab.sensors.ipmi:make"
     measures = "power (DCMI), temperatures, fans and voltages, as a management controller reports them by IPMI"
 
     level: Literal["USER", "OPERATOR", "ADMINISTRATOR"] = "USER"
-    """The privilege that the session asks for; a controller may want more than USER for DCMI."""
+    """Privilege level of the session; a controller may require more than USER for DCMI."""
     every: Period = Duration(10.0)
 
 
 class LocalIpmiSensor(SensorSpec):
-    """A host's own management controller, asked by the host."""
+    """Management controller of a host, queried by the host itself."""
 
     kind = "ipmi-local"
     made_by = "dutlab.sensors.ipmi_local:make"
@@ -228,19 +228,19 @@ class LocalIpmiSensor(SensorSpec):
 
 
 class NumberSensor(AskedSensor):
-    """One number."""
+    """Sensor on the network with one number."""
 
     unit: Annotated[str, AfterValidator(_unit)] = "W"
     scale: Annotated[float, AfterValidator(_factor)] = 1.0
-    """The number times this is in `unit`: 0.001 where a meter says milliwatts."""
+    """Factor that converts the number to `unit`: 0.001 where a meter reports milliwatts."""
     resolution: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
-    """The meter's smallest step, in `unit`."""
+    """Smallest step of the meter, in `unit`."""
     accuracy: Accuracy | None = None
-    """Largest error of a reading, as a share of it, by the maker of the meter."""
+    """Largest error of a reading by the meter's data sheet, as a share of the reading."""
 
 
 class SnmpSensor(SnmpDevice, NumberSensor):
-    """An object of an SNMP agent."""
+    """Object of an SNMP agent."""
 
     kind = "snmp"
     made_by = "dutlab.sensors.snmp:make"
@@ -248,7 +248,7 @@ class SnmpSensor(SnmpDevice, NumberSensor):
 
 
 class MqttSensor(NumberSensor):
-    """A topic of an MQTT broker."""
+    """Topic of an MQTT broker."""
 
     kind = "mqtt"
     made_by = "dutlab.sensors.mqtt:make"
@@ -257,19 +257,19 @@ class MqttSensor(NumberSensor):
     address: Annotated[At, BeforeValidator(address_of(1883), json_schema_input_type=str)]
     topic: Annotated[str, Field(min_length=1, max_length=500, pattern=r"^[^+#\x00]+$")]
     value: Annotated[str, Field(max_length=200), AfterValidator(_place)] | None = None
-    """Path of the number in what is published; without it, all of it is a number."""
+    """Path of the number in the published JSON; without it, the whole message is a number."""
     tls: bool = False
     user: User | None = None
     password_from: Variable | None = Field(default=None, alias="password-from")
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
-        """A user has a password."""
+        """Check that a user has a password."""
         if (self.user is None) != (self.password_from is None):
             yield LOGIN_FAULT
 
 
 class NutSensor(NumberSensor):
-    """A variable of Network UPS Tools."""
+    """Variable of Network UPS Tools."""
 
     kind = "nut"
     made_by = "dutlab.sensors.nut:make"
@@ -281,7 +281,7 @@ class NutSensor(NumberSensor):
 
 
 class MeterSensor(HttpDevice, NumberSensor):
-    """A power meter that is read by HTTP."""
+    """Power meter that is read by HTTP."""
 
     kind = "meter"
     made_by = "dutlab.sensors.meter:make"
@@ -289,16 +289,16 @@ class MeterSensor(HttpDevice, NumberSensor):
 
     model: PlugModel | None = None
     channel: Annotated[int, Field(ge=0, le=63)] = 0
-    """Number of the model's outlet; the first is 0."""
+    """Number of the outlet of the model; the first is 0."""
     value: Annotated[str, Field(max_length=200), AfterValidator(_place)] | None = None
 
     @property
     def login(self) -> Literal["basic", "digest", "form"]:
-        """Login, as of its model."""
+        """Login method of its model."""
         return login_of(self.model)
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
-        """One way to the number, besides what holds of any device."""
+        """Check the rules of all HTTP devices, and that either `model` or `value` says where the number is."""
         yield from super().own_faults()
         if (self.model is None) == (self.value is None):
             models = ", ".join(get_args(PlugModel))
@@ -353,7 +353,7 @@ Sensors = Annotated[
 
 
 def host_faults(sensors: object, hosts: Collection[str], without_a_way_in: frozenset[str] = frozenset()) -> Iterator[InitErrorDetails]:
-    """Sensors of hosts that are not there, or that no command reaches."""
+    """Yield faults of sensors whose host does not exist, or that need commands on a host that none can reach."""
     for name, sensor in sensors.items() if isinstance(sensors, Mapping) else ():
         host = sensor.get("host") if isinstance(sensor, Mapping) else getattr(sensor, "host", None)
         if not isinstance(host, str):

@@ -37,7 +37,7 @@ class TestbedShape:
     no_switch: str = "the DUT of this lab cannot be switched; that of uml-router can"
     """Reason why the DUT cannot be switched off; empty if it may be."""
     sensors: frozenset[str] | None = None
-    """Names of its sensors; None: the experiment names them."""
+    """Names of the testbed's sensors; None where the experiment names them."""
     find: Callable[[], Testbed] | None = None
     """Function that returns the whole testbed."""
 
@@ -151,7 +151,7 @@ def _no_switch(testbed: Testbed) -> str:
 
 
 def bounds_of(testbed: Testbed) -> TestbedBounds:
-    """Return the bounds of each link by name, and the drives."""
+    """Return the limits of each link by name, and the drives."""
     links = {
         name: LinkBounds(
             link.mtu,

@@ -1,4 +1,4 @@
-"""The testbed file: which hosts there are, how to reach them, and how packets go between them.
+"""The testbed file: the hosts, the ways to reach them, and the links between them.
 
     testbed: e302-9d
     hosts:
@@ -9,11 +9,11 @@
       a: {speed: 10G, path: [source:ixl2, dut:ixl2, dut:ixl0, sink:ix0],
           addresses: [172.16.0.2/24, 172.16.0.1/24, 172.16.10.1/24, 172.16.10.2/24]}
 
-Hosts have any names; source, dut and sink are the convention. A link is a path of two or more ports, as above, or a segment:
+Host names are free; source, dut and sink are the convention. A link is a path of two or more ports, as above, or a segment:
 
       lan: {segment: [pc1:eth0, pc2:eth0, pc3:eth0], addresses: [192.0.2.11/24, 192.0.2.12/24, 192.0.2.13/24]}
 
-A testbed may have no links. The embedded labs build the same models; there a host needs no `ssh` and a link has no speed.
+A testbed may have no links. Embedded labs use the same models; there, a host needs no `ssh` and a link has no speed.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _LAST_CPU = 8191  # CONFIG_NR_CPUS of x86 at most
 
 
 class HostSpec(SpecModel):
-    """A machine. Its key in the file is its name."""
+    """A host. Its key in the file is its name."""
 
     only_code: ClassVar[frozenset[str]] = frozenset({"name"})
 
@@ -53,23 +53,23 @@ class HostSpec(SpecModel):
     local: Annotated[bool, Strict()] = False
     """True for the machine that dutlab runs on, in place of `ssh`."""
     netns: Name | None = None
-    """A network namespace of this machine (ip-netns(8)), which is the host; with `local`."""
+    """Network namespace of this machine (ip-netns(8)) that acts as the host; needs `local`."""
     cpus: tuple[Annotated[int, Strict(), Field(ge=0, le=_LAST_CPU)], ...] = ()
-    """Cores of the threads that send or receive there; none leaves them to the kernel."""
+    """Cores for the threads that send or receive on the host; if empty, the kernel chooses."""
     cpus_per_port: Annotated[int, Strict(), Field(ge=1)] = 1
-    """Number of `cpus` for each port of the engine, in turn: a thread sends on each."""
+    """Number of `cpus` that each port of the engine takes, in turn; one thread sends on each core."""
     drives: Annotated[dict[str, DriveSpec], BeforeValidator(named), Field(default_factory=dict)]
-    """Storage of it that is measured."""
+    """Drives of the host that are measured."""
     array: ArraySpec = ArraySpec()
-    """Options of the arrays that modes make of the drives."""
+    """Options of the arrays that modes create from the drives."""
     account: AccountSpec = AccountSpec()
-    """Other processes that are the device, so that their processor time does not count as other work."""
+    """Further processes that belong to the device, so that their CPU time does not count as other work."""
     power: Power = None
     """Power switch of the host."""
 
     @classmethod
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> Iterator[InitErrorDetails]:
-        """Check that the family is known and the ssh target is one, and that a black box has no login."""
+        """Check the family, the ssh target and the cores, and that a black box has no way in."""
         family, ssh = data.get("family"), data.get("ssh")
         if isinstance(family, str) and family not in FAMILY_MODES:
             yield fault(
@@ -125,24 +125,24 @@ def _named_twice(drives: Mapping[str, DriveSpec]) -> Iterator[InitErrorDetails]:
 
 
 class Testbed(SpecModel):
-    """A whole testbed."""
+    """A testbed file."""
 
-    __test__ = False  # not a test class, whatever its name says to pytest
+    __test__ = False  # pytest would take it for a test class by its name
     only_code: ClassVar[frozenset[str]] = frozenset({"lab"})
 
     name: Annotated[Name, Field(alias="testbed")]
     hosts: Annotated[dict[str, HostSpec], BeforeValidator(named)]
     links: Annotated[dict[str, Link], BeforeValidator(named), Field(default_factory=dict)]
     generator: Generator | None = None
-    """Generator where an experiment names none; None is the engine."""
+    """Generator for experiments that name none; None is the engine."""
     sensors: Annotated[Sensors, Field(default_factory=dict)]
-    """Sensors of every trial, whatever an experiment asks for."""
+    """Sensors of every trial, in addition to those that an experiment requests."""
     lab: str | None = None
-    """Name of the embedded lab that this is; None for machines of your own."""
+    """Name of the embedded lab; None for a testbed of real machines."""
 
     @classmethod
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> Iterator[InitErrorDetails]:
-        """Check rules between hosts and links, as far as possible when some of them are wrong."""
+        """Check rules between hosts and links, as far as possible where some of them are wrong."""
         links = made.links if made else _whole_links(data.get("links"))
         hosts = data.get("hosts")
         yield from _port_faults(links)
@@ -159,55 +159,55 @@ class Testbed(SpecModel):
 
     @property
     def drives(self) -> dict[str, DriveSpec]:
-        """Those of every host, by `host:name`."""
+        """Drives of every host, by `host:name`."""
         return {f"{host}:{name}": drive for host, spec in self.hosts.items() for name, drive in spec.drives.items()}
 
     @property
     def dut(self) -> str | None:
-        """The host that is measured: the one called `dut`, or the one through which the paths go, or without links the one with drives."""
+        """Measured host: the one called `dut`, else the one on the paths, or without links the one with drives."""
         with_drives = [name for name, host in self.hosts.items() if host.drives]
         storage = with_drives[0] if len(with_drives) == 1 and not self.links else None
         return _dut_of(self.hosts, self.links.values()) or storage
 
     @property
     def dut_family(self) -> str:
-        """Its family; without a DUT that of one which is measured as it is found, of a host with drives that of their arrays."""
+        """Family of the DUT: that of arrays for a host with drives and no links, and that of a black box without a DUT."""
         if self.dut is not None and self.hosts[self.dut].drives and not self.links:
             return MDRAID
         return BLACK_BOX if self.dut is None else self.hosts[self.dut].family
 
     def through_dut(self) -> Self:
-        """Return the testbed with those links alone whose path goes through the DUT: all that a mode is about."""
+        """Return the testbed with only the links through the DUT, which are those that a mode affects."""
         return self.model_copy(update={"links": {name: link for name, link in self.links.items() if self.dut in link.forwarders}})
 
     def at_distances(self, distances: Mapping[str, Distance]) -> Self:
-        """The same with links that are as far as `distances` says, by name; others are as they are."""
+        """Return the testbed with these distances on its links, by name; other links are unchanged."""
         keys = tuple(Distance.model_fields)
         far = {name: {key: getattr(of, key) for key in keys} for name, of in distances.items() if of.is_distant}
         links = {name: link.model_copy(update=far.get(name, {})) for name, link in self.links.items()}
         return self.model_copy(update={"links": links})
 
     def isolates(self, link: Link) -> bool:
-        """Return whether only the testbed is on a link: its file says so, or the link is a lab's."""
+        """Return whether only the testbed is on a link, by the file or because the testbed is a lab."""
         return link.isolated or self.lab is not None
 
     def ports_of(self, host: str) -> list[str]:
-        """Its interfaces on all links, in the order of links and ports."""
+        """Return the interfaces of a host on all links, in the order of links and ports."""
         return list(dict.fromkeys(port.interface for link in self.links.values() for port in link.ports if port.host == host))
 
     @property
     def ends(self) -> tuple[str, ...]:
-        """The hosts where traffic of any link starts or ends."""
+        """Hosts where traffic of any link starts or ends."""
         return tuple(dict.fromkeys(host for link in self.links.values() for host in link.ends))
 
 
 def _dut_of(hosts: Collection[str], links: Iterable[Link]) -> str | None:
-    """See Testbed.dut."""
+    """Return the host called `dut`, else the first one that forwards on a path."""
     return DUT if DUT in hosts else next((host for link in links for host in link.forwarders), None)
 
 
 def _whole_links(raw: object) -> dict[str, Link]:
-    """The links that are right although another part of the file is wrong."""
+    """Return the valid links of a file of which another part is wrong."""
     links = {}
     for name, link in raw.items() if isinstance(raw, Mapping) else ():
         try:
@@ -234,7 +234,7 @@ def _host_faults(hosts: Mapping[str, Any], links: Mapping[str, Link], *, in_lab:
 
 
 def _power_faults(hosts: Mapping[str, HostSpec]) -> Iterator[InitErrorDetails]:
-    """Nothing may be switched that takes the power of this machine, or of a host whose own lines do not allow it."""
+    """Check that switching a host does not cut the power of this machine, or of a host that must not be switched."""
     for name, host in hosts.items():
         if host.power is None or not host.power.may_switch:
             continue
@@ -249,13 +249,13 @@ def _power_faults(hosts: Mapping[str, HostSpec]) -> Iterator[InitErrorDetails]:
 
 
 def _family(host: object) -> str:
-    """Return the text as written; empty where it is not text, which is a separate fault."""
+    """Return the family as written; empty where it is not text, which is reported separately."""
     family = host.get("family") if isinstance(host, Mapping) else getattr(host, "family", None)
     return family if isinstance(family, str) else ""
 
 
 def _port_fault(family: str, interface: str) -> str:
-    """Return the fault of a port's name on such a system, or ""."""
+    """Return the fault of a port's name on a system of this family, or ""."""
     system = SYSTEMS.get(family)
     if system is not None and system.spaced_ports:
         return adapter_fault(interface)
@@ -289,7 +289,7 @@ def _port_faults(links: Mapping[str, Link]) -> Iterator[InitErrorDetails]:
 
 
 def _how_to_share(first: Link, second: Link, port: Port) -> str:
-    """Return what lets the second link have the first one's port too, if it is on a cable that can be shared."""
+    """Return advice on how the second link can share the first one's port; empty if its cable cannot be shared."""
     cables = [cable for cable in first.end_cables if port in {of for of, _ in (cable.near, cable.far)}]
     if not cables or not second.path:
         return ""
@@ -300,13 +300,13 @@ def _how_to_share(first: Link, second: Link, port: Port) -> str:
 
 
 def _dual_stack(first: Link, second: Link) -> bool:
-    """Whether the two are one path with addresses of IPv4 and of IPv6."""
+    """Return whether the two links are the same path, one with IPv4 addresses and one with IPv6 addresses."""
     versions = [{address.version for address in link.addresses} for link in (first, second)]
     return bool(first.path) and first.ports == second.ports and versions[0].isdisjoint(versions[1])
 
 
 def _shared(first: Link, second: Link, at: int) -> bool:
-    """Return whether the port at this place of the second is on the one cable of both, at the same end, or both are one path."""
+    """Return whether both links may use the second's port `at`: it is on their only common end cable, or both are the same path."""
     if _dual_stack(first, second):
         return True
     common = [cable for cable in second.end_cables if cable in first.end_cables]
@@ -314,7 +314,7 @@ def _shared(first: Link, second: Link, at: int) -> bool:
 
 
 def _distance_faults(links: Mapping[str, Link]) -> Iterator[InitErrorDetails]:
-    """A port has one queue, whatever link its packets are of."""
+    """Check that links on the same port have the same distance, since a port has one queue."""
     link_by_port: dict[str, Link] = {}
     for name, link in links.items():
         for port in link.distance_ports if link.path and link.forwarders else ():

@@ -1,11 +1,11 @@
-"""Frames of a workload, except for their size: transport, flows, VLAN tags.
+"""Properties of a workload's frames other than their size: transport, flows, VLAN tags, varied fields, bursts.
 
     traffic: {transport: tcp, flows: 1024, vlans: [100]}
     traffic: {flows: {count: 1000000, source_addresses: 250, seed: 1}}
     traffic: {vary: {ttl: [64, 128]}, burst: 32}
     traffic: {flows: {count: 65536, destinations: 198.18.0.0/15, destination_addresses: 65536}}
 
-Addresses and their kind (IPv4, IPv6) are those of the links in the testbed, unless other networks are given.
+Addresses and their version (IPv4, IPv6) are those of the testbed's links, unless other networks are given.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ IPNetwork = IPv4Network | IPv6Network
 
 @dataclass(frozen=True)
 class Spread:
-    """The first `count` of the equal parts of `length` bits of prefix that `network` is cut into; an address in each."""
+    """One address in each of `count` equal parts of a network. Each part has a prefix of `length` bits."""
 
     network: IPNetwork
     count: int
@@ -39,7 +39,7 @@ class Spread:
 
     @classmethod
     def over(cls, network: IPNetwork, count: int) -> Spread:
-        """In parts as large as may be. Raises ValueError when the network has fewer addresses."""
+        """Return `count` parts of `network`, as large as possible. Raises ValueError when the network has fewer addresses."""
         length = network.prefixlen + (count - 1).bit_length()
         if not 1 <= count <= network.num_addresses:
             raise ValueFault(f"{network} has {network.num_addresses} addresses, not {count}", FaultKind.RANGE)
@@ -47,29 +47,29 @@ class Spread:
 
     @property
     def first(self) -> IPv4Address | IPv6Address:
-        """The address in the first part: behind the part's own number, where a part has more than one."""
+        """Address in the first part: the part's second address, or its only one."""
         return self.network.network_address + (1 if self.length < self.network.max_prefixlen else 0)
 
     def part(self, n: int) -> IPNetwork:
-        """Part number `n`."""
+        """Return part number `n`, from 0."""
         step = 1 << (self.network.max_prefixlen - self.length)
         return type(self.network)((int(self.network.network_address) + n * step, self.length))
 
     def address(self, n: int) -> IPv4Address | IPv6Address:
-        """The address in part number `n`."""
+        """Return the address in part number `n`, from 0."""
         return self.first + n * (1 << (self.network.max_prefixlen - self.length))
 
 
 MOST_FLOWS = 2_097_152
-"""Most flows that the engine lays out (docs/reference/engine-protocol.md)."""
+"""Most flows that the engine supports (docs/reference/engine-protocol.md)."""
 MOST_IN_BURST = 1_000_000
 RFC4814_SOURCE_PORTS = (1024, 64512)
-"""First, and how many (RFC 4814)."""
+"""First port and number of ports (RFC 4814)."""
 RFC4814_DESTINATION_PORTS = (1, 49151)
 
 ExtensionHeader = Literal["hop-by-hop", "routing", "fragment", "destination-options"]
 EXTENSION_BYTES: Mapping[ExtensionHeader, int] = {"hop-by-hop": 8, "routing": 24, "fragment": 8, "destination-options": 8}
-"""IPv6 extension headers as the engine makes them, as long as RFC 5180 section 5.3 has them."""
+"""IPv6 extension header of the engine → its bytes, as in RFC 5180 section 5.3."""
 MOST_EXTENSIONS = 4
 NO_HEADERS = "none"
 HOP_BY_HOP = "hop-by-hop"
@@ -81,7 +81,7 @@ EXTENSION_SETS: Mapping[str, tuple[ExtensionHeader, ...]] = {
     "chain": ("routing", "destination-options", "fragment"),
     HOP_BY_HOP: ("hop-by-hop",),
 }
-"""Header sets of RFC 5180 section 5.3: each header alone, the chain that it recommends, and hop by hop in a separate test."""
+"""Name → headers, by RFC 5180 section 5.3: each header alone, the recommended chain, and hop-by-hop for a separate test."""
 
 _Range = Annotated[int, Strict(), Field(ge=1, le=MOST_FLOWS)]
 _Ports = Annotated[int, Strict(), Field(ge=1, le=65535)]
@@ -94,40 +94,40 @@ class Directions(enum.Enum):
     FORWARD = "forward"
     """From source to sink."""
     BOTH = "both"
-    """And at the same time from sink to source, at the same rate (RFC 2544 section 14)."""
+    """From source to sink and from sink to source at the same time, at the same rate (RFC 2544 section 14)."""
     BACK = "back"
     """From sink to source only."""
     ANSWERS = "answers"
-    """From sink to source only: frame n is the answer to frame n of the same offer forward, with addresses and ports exchanged."""
+    """From sink to source only. Frame n has the addresses and ports of frame n of the same load forward, exchanged."""
 
     @property
     def backs(self) -> tuple[bool, ...]:
-        """Whether frames go back, for each way that a link is used."""
+        """One item per direction in use: True for frames from sink to source."""
         return {Directions.FORWARD: (False,), Directions.BOTH: (False, True), Directions.BACK: (True,), Directions.ANSWERS: (True,)}[self]
 
 
 class FlowSet(SpecModel):
-    """Many flows in one stream, frame n of flow n mod `count`. Written as a number, each flow has its own source port."""
+    """Flows of one stream; frame n belongs to flow n mod `count`. Written as a number, each flow has its own source port."""
 
     count: _Range = 1
     source_addresses: _Range = 1
-    """So many, from the link's source address upwards."""
+    """Number of source addresses, from the link's source address upwards."""
     destination_addresses: _Range = 1
-    """The DUT must know a way to each of them."""
+    """Number of destination addresses. The DUT must know a route or neighbour for each."""
     sources: Network | None = None
-    """Given: the source addresses are spread over it evenly. The DUT's way back to it must be that to the source, if it looks."""
+    """Network over which the source addresses are spread evenly. A DUT that checks reverse paths needs a route to it through the source."""
     destinations: Network | None = None
-    """Given: the destination addresses are spread over it evenly. The DUT must have a route to it that leads to the sink."""
+    """Network over which the destination addresses are spread evenly. The DUT needs a route to it through the sink."""
     source_ports: _Ports = 1
     destination_ports: _Ports = 1
     seed: Annotated[int, Strict(), Field(ge=0, le=2**53 - 1)] | None = None
-    """Given: members are drawn pseudo-randomly from the ranges, the same in every trial. Ports that are not given are those of RFC 4814."""
+    """Seed that draws flows from the ranges, the same in every trial. Ports that are not given are those of RFC 4814."""
 
     written_as: ClassVar[tuple[Mapping[str, Any], ...]] = ({"type": "integer", "minimum": 1},)
 
     @classmethod
     def read(cls, data: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
-        """A number alone, and the ranges of RFC 4814."""
+        """Accept a number alone, and add the port ranges of RFC 4814 to random flows."""
         if isinstance(data, int) and not isinstance(data, bool):
             return {"count": data, "source_ports": data}
         if isinstance(data, Mapping) and data.get("seed") is not None and not {"source_ports", "destination_ports"} & data.keys():
@@ -135,7 +135,7 @@ class FlowSet(SpecModel):
         return data
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
-        """Check that the ranges hold as many different flows, and the networks as many addresses."""
+        """Check that the ranges have enough different flows, and the networks enough addresses."""
         if self.count > self.members:
             what = f"the ranges make {self.members} different flows, not {self.count}; widen one, as in source_ports: 1024"
             yield fault(("count",), what, FaultKind.RANGE)
@@ -149,7 +149,7 @@ class FlowSet(SpecModel):
                 yield fault((key,), f"{network} has {network.num_addresses} addresses, not {count}", FaultKind.RANGE)
 
     def words(self) -> str:
-        """`1024 flows (source ports 1024)`."""
+        """Return a description: `1024 flows (source ports 1024)`."""
         usual = FlowSet()
         ranges = [
             f"{name.replace('_', ' ')} {value}"
@@ -160,17 +160,17 @@ class FlowSet(SpecModel):
 
     @property
     def spread_sources(self) -> Spread | None:
-        """The source addresses, if they have their own network."""
+        """Source addresses that are spread over a network; None for those of the link."""
         return None if self.sources is None else Spread.over(self.sources, self.source_addresses)
 
     @property
     def spread_destinations(self) -> Spread | None:
-        """The destination addresses, if they have their own network."""
+        """Destination addresses that are spread over a network; None for those of the link."""
         return None if self.destinations is None else Spread.over(self.destinations, self.destination_addresses)
 
     @property
     def varied(self) -> frozenset[str]:
-        """Fields that are not the same in all flows, by the names that `vary` has for them."""
+        """Fields that differ between flows, by their names in `vary`."""
         ranges = {
             SOURCE_ADDRESS: self.source_addresses > 1 or self.sources is not None,
             DESTINATION_ADDRESS: self.destination_addresses > 1 or self.destinations is not None,
@@ -186,46 +186,46 @@ class FlowSet(SpecModel):
 
 
 class Burst(SpecModel):
-    """Frames that leave in bursts, at the mean rate that is asked for. Written as a number, those of one follow each other at once."""
+    """Bursts of frames at an intended mean rate. Written as a number, the frames of a burst are sent as fast as possible."""
 
     frames: Annotated[int, Strict(), Field(ge=2, le=MOST_IN_BURST)]
     rate: FrameRate | None = None
-    """At which the frames of one burst follow each other; None is as fast as the port takes them."""
+    """Frame rate within a burst; None is as fast as the port takes frames."""
 
     written_as: ClassVar[tuple[Mapping[str, Any], ...]] = ({"type": "integer", "minimum": 2},)
 
     @classmethod
     def read(cls, data: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
-        """A number alone."""
+        """Accept a number alone."""
         return {"frames": data} if isinstance(data, int) and not isinstance(data, bool) else data
 
     def text(self) -> str:
-        """In words."""
+        """Return a description."""
         return f"bursts of {self.frames} frames" + ("" if self.rate is None else f" at {si(self.rate, 'pps')}")
 
     def too_fast(self, mean: Pps) -> str:
-        """Why the bursts do not make so many frames a second in the mean, or nothing."""
+        """Return the reason why the bursts cannot have this mean rate, or ""."""
         if self.rate is None or mean < self.rate:
             return ""
         return f"bursts at {si(self.rate, 'pps')} leave no pause at {si(mean, 'pps')} in the mean; write a higher rate, or the frames alone"
 
 
 class Traffic(SpecModel):
-    """Frames of one kind."""
+    """Properties of a workload's frames other than their size."""
 
     transport: Literal["udp", "tcp", "tcp-syn", "icmp-echo"] = "udp"
     flows: FlowSet = Field(default_factory=FlowSet)
     vlans: Annotated[tuple[_VlanId, ...], Field(max_length=2)] = ()
-    """Tags, the outer one first."""
+    """VLAN IDs of the tags, the outer one first."""
     extension_headers: Annotated[tuple[ExtensionHeader, ...], Field(max_length=MOST_EXTENSIONS)] = ()
-    """Between the header of IPv6 and the transport, in this order."""
+    """IPv6 extension headers before the transport, in this order."""
     vary: Vary = ()
-    """Fields that have another value in each frame."""
+    """Fields with a different value in each frame."""
     burst: Burst | None = None
-    """Bursts of loads of a constant rate; None is single frames, evenly."""
+    """Bursts of loads with a constant rate; None spaces single frames evenly."""
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
-        """Check that what each router looks at is first, where it looks (RFC 8200 section 4.1), and nothing varies twice."""
+        """Check that a hop-by-hop header is first (RFC 8200 section 4.1), and that each field is varied once and exists."""
         headers = self.extension_headers
         yield from (
             fault(("extension_headers", i), f"{h} can only be the first", FaultKind.CONFLICT)
@@ -241,11 +241,11 @@ class Traffic(SpecModel):
                 yield fault(("vary", rule.name), f"has bits in common with {earlier}", FaultKind.CONFLICT)
 
     def text(self) -> str | None:
-        """Return differences from one UDP flow without tags, evenly sent, as JSON; None if there are none."""
+        """Return the differences from one evenly sent UDP flow without tags, as JSON; None if there are none."""
         return None if self == Traffic() else self.model_dump_json(exclude_defaults=True)
 
     def words(self) -> str:
-        """`tcp, 1024 flows, VLAN 100, ttl 64, 128 in turn`: the same for people; empty if nothing differs."""
+        """Return the differences for people: `tcp, 1024 flows, VLAN 100, ttl 64, 128 in turn`; empty if there are none."""
         parts: list[str] = [] if self.transport == "udp" else [self.transport]
         if self.flows != FlowSet():
             parts.append(self.flows.words())
@@ -256,21 +256,21 @@ class Traffic(SpecModel):
 
     @property
     def elsewhere(self) -> bool:
-        """True if frames have addresses that are not the link's."""
+        """True if frames have addresses other than the link's."""
         return self.flows.sources is not None or self.flows.destinations is not None or self.varied_addresses
 
     @property
     def varied_addresses(self) -> bool:
-        """True if rules of `vary` make addresses."""
+        """True if `vary` changes addresses."""
         return any(rule.name in ADDRESSES for rule in self.vary)
 
     @property
     def flow_count(self) -> int:
-        """Most flows that a table of states sees."""
+        """Most flows that a state table can see."""
         return self.flows.count * prod(rule.members for rule in self.vary if rule.name in TELLS_FLOWS)
 
     def misfits(self, frame_bytes: int, *, ipv6: bool) -> Iterator[tuple[str, str]]:
-        """Field → why frames of so many bytes with FCS do not have it, or may not vary there."""
+        """Yield (field, reason) for fields that frames of this size, with FCS, do not have or must not vary."""
         least = self.shortest(ipv6=ipv6) - FCS_BYTES
         for rule in self.vary:
             if what := rule.misfit(ipv6=ipv6):
@@ -281,6 +281,6 @@ class Traffic(SpecModel):
                 yield rule.name, f"reaches past byte {end} of a frame of {frame_bytes} bytes with FCS"
 
     def shortest(self, *, ipv6: bool) -> int:
-        """Bytes with FCS of the shortest frame that holds headers and probe (docs/reference/engine-protocol.md)."""
+        """Return the bytes with FCS of the shortest frame with room for headers and probe (docs/reference/engine-protocol.md)."""
         of_ip = 20 + sum(EXTENSION_BYTES[header] for header in self.extension_headers) if ipv6 else 0
         return 64 + 4 * len(self.vlans) + (12 if self.transport in {"tcp", "tcp-syn"} else 0) + of_ip

@@ -1,8 +1,8 @@
-"""Fields that have another value in each frame, each by its own rule.
+"""Fields with a different value in each frame, each by its own rule.
 
     vary: {source-port: 1024..2047, ttl: [64, 128], dscp: {from: 0, to: 63, random: yes, seed: 7, every: 16}}
 
-The names are those of the engine's command line. The destination MAC is none of them: frames to other MACs leave the testbed.
+The names are those of the engine's command line. The destination MAC cannot vary: frames to other MACs leave the testbed.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ _WIDTHS = {
     "source-port": 16,
     "destination-port": 16,
 }
-"""Field → bits."""
+"""Field → width in bits."""
 TELLS_FLOWS = frozenset({*ADDRESSES, "source-port", "destination-port"})
-"""Fields that identify a flow in a table of states."""
+"""Fields that identify a flow in a state table."""
 _VERSIONS = {"identification": 4, "flow-label": 6}
 _TAGS = {"vlan-id": 1, "vlan-priority": 1, "inner-vlan-id": 2, "inner-vlan-priority": 2}
 
@@ -62,28 +62,28 @@ _Number = Annotated[int, Strict(), Field(ge=0, le=2**53 - 1)]
 
 
 class VaryRule(SpecModel):
-    """The values of one field: from one to another in steps, pseudo-random between two, or those of a list."""
+    """Values of one field: a range in steps, pseudo-random values of a range, or a list."""
 
     only_code: ClassVar[frozenset[str]] = frozenset({"name"})
 
     name: str
     """Name of the field."""
     values: Annotated[tuple[_Value, ...], Field(min_length=2, max_length=LONGEST_LIST)] | None = None
-    """In turn, over and over."""
+    """List of values, used in turn and repeated."""
     first: _Value | None = Field(default=None, alias="from")
     last: _Value | None = Field(default=None, alias="to")
     by: _Count = 1
-    """From one to the next; downwards where `from` is above `to`."""
+    """Step between values; downwards where `from` is above `to`."""
     random: YesNo = False
-    """Pseudo-random with repetitions, the same in every trial."""
+    """True for pseudo-random values with repetitions, the same in every trial."""
     seed: _Number = 0
     phase: _Number = 0
-    """The place in the values, counted from 0, that frame 0 has."""
+    """Index, from 0, of the value of frame 0."""
     every: _Count = 1
-    """So many frames have one value before the next follows."""
+    """Number of successive frames with the same value."""
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
-        """Check that the values are of the field, and of one kind of rule."""
+        """Check that the values fit the field, and that the keys belong to one kind of rule."""
         if self.values is not None:
             return iter(self._faults_of_list())
         if self.first is None or self.last is None:
@@ -136,7 +136,7 @@ class VaryRule(SpecModel):
 
     @property
     def members(self) -> int:
-        """Most different values."""
+        """Most distinct values."""
         if self.values is not None:
             return len(self.values)
         distance = abs(number_of(self.name, self.last or 0) - number_of(self.name, self.first or 0))
@@ -144,24 +144,24 @@ class VaryRule(SpecModel):
 
     @property
     def every_value(self) -> tuple[_Value, ...]:
-        """Those that are written."""
+        """Values as written: the list, or the ends of the range."""
         return self.values if self.values is not None else tuple(v for v in (self.first, self.last) if v is not None)
 
     @property
     def bits(self) -> tuple[int, int] | None:
-        """First bit of the frame and the one behind the last, of a place that has no name; None of others."""
+        """First bit in the frame and the bit after the last, for a field written `bits@…`; None for a named field."""
         if (at := _BITS.fullmatch(self.name)) is None:
             return None
         first = 8 * int(at[1]) + int(at[2] or 0)
         return first, first + int(at[3])
 
     def overlaps(self, other: Self) -> bool:
-        """Return whether both are places without a name that have bits in common."""
+        """Return whether both are `bits@…` fields that have bits in common."""
         mine, others = self.bits, other.bits
         return mine is not None and others is not None and mine[0] < others[1] and others[0] < mine[1]
 
     def words(self) -> str:
-        """`ttl 64, 128 in turn`."""
+        """Return a description: `ttl 64, 128 in turn`."""
         if self.values is not None:
             shown = ", ".join(map(str, self.values[:_SHOWN])) + (f" … ({len(self.values)} values)" if len(self.values) > _SHOWN else "")
             values = f"{shown} in turn"
@@ -171,7 +171,7 @@ class VaryRule(SpecModel):
         return ", ".join([f"{self.name} {values}", *more, *([f"each for {self.every} frames"] if self.every > 1 else [])])
 
     def misfit(self, *, ipv6: bool) -> str:
-        """Why frames of this version of IP do not have it, or nothing."""
+        """Return the reason why the rule does not fit frames of this IP version, or ""."""
         version = 6 if ipv6 else 4
         if _VERSIONS.get(self.name, version) != version:
             return f"only IPv{_VERSIONS[self.name]} has it"
@@ -180,7 +180,7 @@ class VaryRule(SpecModel):
         return ""
 
     def lacks(self, *, tags: int, transport: str) -> str:
-        """Why such frames do not have it, or nothing."""
+        """Return the reason why frames with this number of tags and this transport lack the field, or ""."""
         if _TAGS.get(self.name, 0) > tags:
             return f"the frames have {tags or 'no'} tag{'s' if tags != 1 else ''}; name them in `vlans`"
         if self.name == "destination-port" and transport == "icmp-echo":
@@ -188,7 +188,7 @@ class VaryRule(SpecModel):
         return ""
 
     def protocol(self) -> dict[str, Any]:
-        """Return it as the engine's protocol has it."""
+        """Return the rule in the form of the engine's protocol."""
         if (bits := self.bits) is not None:
             field: Any = {"bits": {"byte": bits[0] // 8, "bit": bits[0] % 8, "width": bits[1] - bits[0]}}
         else:
@@ -202,11 +202,11 @@ class VaryRule(SpecModel):
 
 
 _SHOWN = 8
-"""Values of a list that a report shows."""
+"""Most values of a list that a report shows."""
 
 
 def version_of(value: _Value | None) -> int | None:
-    """Return the version of an address; None of anything else."""
+    """Return the IP version of an address; None for any other value."""
     try:
         return None if not isinstance(value, str) else ip_address(value).version
     except ValueError:
@@ -214,7 +214,7 @@ def version_of(value: _Value | None) -> int | None:
 
 
 def number_of(field: str, value: _Value) -> int:
-    """A value as the number that its bits are. Raises ValueError for what is not one of this field."""
+    """Return a value as the number of its bits. Raises ValueError for a value that does not fit the field."""
     if field in ADDRESSES:
         if version_of(value) is None:
             raise ValueError(f"{value} is not an address")

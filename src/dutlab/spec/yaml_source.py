@@ -1,6 +1,7 @@
-"""YAML as plain data, with the place of every key. Any bytes end in a Source or in SpecRefused, never in another exception.
+"""YAML as plain data, with the position of every key. Any bytes lead to a Source or to SpecRefused, never to another exception.
 
-Not YAML's whole: one document, no tags; anchors and aliases are allowed and bounded. YAML 1.2, so `yes`, `on` and `1:30` are text.
+Only a part of YAML is allowed: one document without tags, and a limited number of anchors and aliases. It is YAML 1.2, so `yes`, `on` and
+`1:30` are text.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ from dutlab.outside import AtLink, AtPipe, Unfit, UnfitFile
 from dutlab.spec.model import Loc
 
 MOST_NODES = 5_000
-"""After aliases are followed: a page of them can otherwise stand for more than memory holds."""
+"""Most values of a file with its aliases expanded: a page of aliases could otherwise expand beyond the memory."""
 DEEPEST = 20
 _OF_SHELLS = frozenset(map(Path, ("/dev", "/dev/fd", "/proc/self/fd")))
-"""Folders of `/dev/stdin` and `<(…)`."""
+"""Folders of the shell's paths `/dev/stdin` and `<(…)`."""
 _LONGEST_FAULT = 2_000
-"""Characters; a value that is wrong can be as long as a file."""
+"""Most characters of a fault's text; a wrong value can be as long as a file."""
 
 _WHOLE = re.compile(r"[-+]?[0-9]{1,18}")
 _BASED = re.compile(r"0x[0-9a-fA-F]{1,15}|0o[0-7]{1,20}")
@@ -40,7 +41,7 @@ _PLAIN_TAGS = {_TAG + t for t in ("str", "int", "float", "bool", "null", "timest
 
 @dataclass(frozen=True)
 class SourcePosition:
-    """Position of something; line and column from 1."""
+    """Position of a key or item; line and column count from 1."""
 
     file: str
     line: int
@@ -54,38 +55,38 @@ class Source:
     file: str
     data: Any = None
     places: dict[Loc, SourcePosition] = field(default_factory=dict)
-    """Path → its key, or its item of a list."""
+    """Path → position of its key, or of its list item."""
 
     def fault(self, loc: Loc, what: str, kind: FaultKind = FaultKind.INVALID) -> Fault:
-        """A fault at `loc`; where `loc` is not written, at what it is missing from."""
+        """Return a fault at `loc`; where `loc` is not in the file, at the nearest parent that is."""
         known = next((loc[:n] for n in range(len(loc), 0, -1) if loc[:n] in self.places), ())
         place = self.places.get(known, SourcePosition(self.file, 1, 1))
         return Fault(place.file, place.line, place.column, path_text(loc), printable(_shortened(what)), kind)
 
 
 def path_text(loc: Loc) -> str:
-    """`links.a.path.2`; the whole file is `file`."""
+    """Return a path as text: `links.a.path.2`, or `file` for the whole file."""
     return printable(".".join(str(part) for part in loc if part != "[key]")) or "file"
 
 
 def _shortened(what: str) -> str:
-    """Its middle left out where it is longer than anybody reads."""
+    """Return the text of a fault, without its middle where it is too long."""
     half = _LONGEST_FAULT // 2
     return what if len(what) <= _LONGEST_FAULT else f"{what[:half]} … {what[-half:]}"
 
 
 def printable(text: str) -> str:
-    """On one line, and safe on any terminal."""
+    """Return the text on one line, with escapes for characters that are not printable."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape", "replace").decode("ascii") for c in text)
 
 
 def folder_of(path: Path) -> Path:
-    """Return the start of relative names in an input file: its folder, or the working directory where it is a pipe of a shell."""
+    """Return the base of relative paths in an input file: its folder, or the working directory for a pipe of a shell."""
     return Path() if path.parent in _OF_SHELLS else path.parent
 
 
 def read_file(path: Path, pipes: AtPipe = AtPipe.REFUSED) -> bytes:
-    """The whole of an input file. Raises SpecRefused when it cannot be read or is not an input file."""
+    """Return the contents of an input file. Raises SpecRefused when it cannot be read or is too large."""
     try:
         return outside.read(path, INPUT, AtLink.FOLLOWED, pipes)
     except UnfitFile as error:
@@ -96,7 +97,7 @@ def read_file(path: Path, pipes: AtPipe = AtPipe.REFUSED) -> bytes:
 
 
 def parse(raw: bytes, file: str) -> Source:
-    """The one YAML document in `raw`. Raises SpecRefused with the first fault of syntax, or all of duplicate keys and odd values."""
+    """Return the YAML document in `raw`. Raises SpecRefused with the first syntax fault, or all duplicate keys and unsupported values."""
     text = _decode(raw, file)
     yaml = YAML(typ="rt", pure=True)
     try:
@@ -114,7 +115,7 @@ def parse(raw: bytes, file: str) -> Source:
         line, column = _line_column(text, error.position)
         what = f"not valid YAML: the character {text[error.position]!r} is not allowed here"
         raise SpecRefused([Fault(file, line, column, "file", printable(what), FaultKind.SYNTAX)]) from error
-    except Exception as error:  # others leak out of ruamel: a ValueError of an escape beyond Unicode, for one
+    except Exception as error:  # ruamel also raises others, such as a ValueError for an escape beyond Unicode
         raise SpecRefused([Fault(file, 1, 1, "file", f"not readable YAML ({type(error).__name__})", FaultKind.SYNTAX)]) from error
     if node is None:
         raise SpecRefused([Fault(file, 1, 1, "file", "empty", FaultKind.MISSING)])
@@ -126,7 +127,7 @@ def parse(raw: bytes, file: str) -> Source:
 
 
 def _syntax_words(error: MarkedYAMLError) -> str:
-    """Return the fault, and what to do where the parser's own words do not say it."""
+    """Return the fault, with a remedy for common ones."""
     problem = str(error.problem or "")
     if "another document" in problem:
         return "a second document begins here; write one in a file"
@@ -154,7 +155,7 @@ def _line_column(text: str, position: int) -> tuple[int, int]:
 
 
 def _bound(text: str, file: str) -> None:
-    """Looks at the events, which are made without recursion, before nodes are composed, which is recursive."""
+    """Check depth and size on YAML events, which need no recursion, before nodes are composed recursively."""
     depth = count = 0
     for event in YAML(typ="rt", pure=True).parse(text):
         if isinstance(event, CollectionStartEvent):
@@ -172,7 +173,7 @@ class _TooMuch(Exception):
 
 
 class _Reader:
-    """Walks the nodes, noting the place of each key and every fault."""
+    """Walks the nodes, and collects the position of each key and every fault."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
@@ -180,7 +181,7 @@ class _Reader:
         self._nodes = 0
 
     def plain(self, node: Node, loc: Loc) -> Any:  # noqa: ANN401 YAML can hold anything
-        """`node` as plain data; None when there was too much of it, which is then a fault."""
+        """Return `node` as plain data; None, with a fault, where it is too large."""
         try:
             return self._value(node, loc)
         except _TooMuch:
@@ -243,7 +244,7 @@ class _Reader:
     def _text(self, node: ScalarNode, loc: Loc) -> str:
         text = str(node.value)
         if node.style == ">":
-            text = text.replace("\a", "")  # where ruamel's scanner saw a folded line; one of the file's own is refused before
+            text = text.replace("\a", "")  # ruamel's mark of a folded line; an \a in the file itself was refused before
         if odd := [c for c in text if unicodedata.category(c) in {"Cc", "Cs"} and c not in "\n\t"]:
             self._fault(node, loc, f"the control character {odd[0]!r} is not allowed in a value", FaultKind.SYNTAX)
             return ""

@@ -3,7 +3,7 @@
     generator: trafgen                                    # of an experiment, a testbed, or one workload
     generator: {trafgen: {streams: 2, cores: [2, 3]}}
 
-One file a generator; what it cannot be asked for is refused when an experiment is loaded. What each is made of: dutlab/choices.py.
+Each generator has one file. Requests that it cannot meet are refused when an experiment is loaded. dutlab/choices.py lists their parts.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["ENGINE", "GENERATORS", "Generator", "GeneratorFeature", "GeneratorMo
 
 
 class _Models(Mapping[str, type[GeneratorModel]]):
-    """The model of each generator, imported when it is asked for."""
+    """Name → model of each generator, imported at first use."""
 
     def __getitem__(self, name: str) -> type[GeneratorModel]:
         model: type[GeneratorModel] = named(choices.GENERATORS[name].model)
@@ -65,11 +65,11 @@ def _written(generator: GeneratorModel) -> Any:  # noqa: ANN401 JSON
 
 
 Generator = Annotated[GeneratorModel, BeforeValidator(_named), PlainSerializer(_written), OneOf(lambda: GENERATORS, or_name=True)]
-"""A generator and its options."""
+"""Generator and its options."""
 
 
 def unfit(generator: GeneratorModel, asks: Iterable[tuple[Loc, GeneratorFeature]]) -> Iterator[tuple[Loc, str]]:
-    """For each place that asks for what `generator` cannot do: why not, and which generators can."""
+    """Yield (place, fault) for each feature in `asks` that `generator` lacks; the fault names the reason and generators that have it."""
     for loc, ask in asks:
         if ask in generator.missing:
             able = [kind for kind, model in GENERATORS.items() if ask not in model.lacks and kind != generator.kind]

@@ -1,4 +1,4 @@
-"""Limits of every generator, known before it is reached: features that it lacks, and why."""
+"""Base of the generator models. Each declares the features that the generator lacks, so that no host needs to be reached to know them."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from dutlab.units import Seconds
 
 MOST_STREAMS = 64
 ProgramName = Annotated[str, Field(pattern=r"^[^\s'\"]+$")]
-"""The name of a program, or where it lies."""
+"""Name of a program, or its path."""
 _LAST_CPU = 1023
 
 
 class GeneratorFeature(enum.Enum):
-    """Features that an experiment can want of a generator beyond frames of one size, as fast as they go, one way on one link."""
+    """Features that an experiment can request beyond frames of one size, at full speed, in one direction of one link."""
 
     RATE = "a rate"
     PROFILE = "a rate that changes in time"
@@ -50,54 +50,54 @@ def _each_once(cores: tuple[int, ...]) -> tuple[int, ...]:
 
 
 class GeneratorModel(SpecModel):
-    """A program that drives frames; what an experiment may set of it is its fields."""
+    """Generator of frames; its fields are the options that an experiment may set."""
 
     kind: ClassVar[str]
     lacks: ClassVar[Mapping[GeneratorFeature, str]] = {}
-    """Features that it lacks, and why; it has all others."""
+    """Missing features → reason; the generator has all others."""
 
     begins_s: ClassVar[Seconds] = Seconds(0.0)
-    """Time before the first frame of each trial."""
+    """Time that the generator needs before the first frame of each trial."""
     stepped: ClassVar[bool] = False
-    """Its rate is fixed when it starts, so a rate that changes in time is made of seconds at a constant rate each (tools.stepped)."""
+    """True if its rate is fixed at the start; a rate that changes in time then becomes steps of one second (tools.stepped)."""
 
     cores: Annotated[
         tuple[Annotated[int, Strict(), Field(ge=0, le=_LAST_CPU)], ...], AfterValidator(_each_once), Field(max_length=MOST_STREAMS)
     ] = ()
-    """Cores of the sending host. Empty: those that the testbed gives to its programs, if it does."""
+    """Cores of the sending host; if empty, those that the testbed assigns to its programs, if any."""
 
     @property
     def missing(self) -> Mapping[GeneratorFeature, str]:
-        """Features that it lacks as it is set up here, and why."""
+        """Missing features → reason, with these options."""
         return self.lacks
 
     @property
     def needs_one_machine(self) -> bool:
-        """True if it is one process with both ends of every path, as it is set up here."""
+        """True if, with these options, one process handles both ends of every path."""
         return False
 
     @property
     def fixes_sizes(self) -> str:
-        """Why it sends the same frames whatever sizes are asked for; empty where it sends those."""
+        """Reason why it sends its own frame sizes; empty where it sends the requested ones."""
         return ""
 
     def port_fault(self, interface: str) -> str:
-        """Why it cannot take a port of this name, or nothing."""
+        """Return the reason why it cannot use a port of this name, or ""."""
         del interface
         return ""
 
     def size_fault(self, frame_bytes: int, *, ipv6: bool) -> str:
-        """Why it cannot send frames of so many bytes with FCS, or nothing."""
+        """Return the reason why it cannot send frames of this size, in bytes with FCS, or ""."""
         del frame_bytes, ipv6
         return ""
 
     def text(self) -> str:
-        """Its name alone, or `{"trafgen":{"cores":[2]}}` with what was set, for a cell's params."""
+        """Return its name, or with options `{"trafgen":{"cores":[2]}}`, for a cell's params."""
         options = self.model_dump(mode="json", exclude_defaults=True)
         return json.dumps({self.kind: options}, separators=(",", ":")) if options else self.kind
 
     def words(self, *, without: Collection[str] = ()) -> str:
-        """`cores 2+3, streams 2`: what was set, but for the fields `without`; empty where nothing was."""
+        """Return its options in words, except those in `without`: `cores 2+3, streams 2`; empty where all have their defaults."""
         options = {name: value for name, value in self.model_dump(mode="json", exclude_defaults=True).items() if name not in without}
         return ", ".join(f"{name} {_said(value)}" for name, value in options.items())
 
@@ -105,7 +105,7 @@ class GeneratorModel(SpecModel):
 
     @classmethod
     def read(cls, data: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
-        """Without options, nothing needs to follow its name."""
+        """Accept nothing in place of options."""
         return {} if data is None else data
 
 
@@ -116,6 +116,6 @@ def _said(value: object) -> str:
 
 
 class StreamsModel(GeneratorModel):
-    """A generator that sends from several cores to one port: so many streams, stream n on the n-th core."""
+    """Generator that sends several streams to one port, stream n on the n-th core."""
 
     streams: Annotated[int, Strict(), Field(ge=1, le=MOST_STREAMS)] = 1

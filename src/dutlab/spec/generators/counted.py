@@ -1,4 +1,4 @@
-"""Generators that only send: counters of the ports or of the other end show what arrived."""
+"""Generators that only send. Received frames are counted by port counters or by the other end."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ NOT_SHARED: Mapping[GeneratorFeature, str] = {
     GeneratorFeature.SHARED_PORTS: "a port does not say whose frames it counts, unless the links are driven one by one"
 }
 PLAIN_UDP: Mapping[GeneratorFeature, str] = {**ONE_SIZE, **ONE_FLOW, **NOT_TIMED, **EVENLY, **NOT_SHARED}
-"""Features that a program lacks which sends one flow of UDP of one size, without times in it."""
+"""Features that are missing in a program that sends one UDP flow of one frame size, without timestamps."""
 
 
 class CountedModel(StreamsModel):
-    """A generator without a receiver."""
+    """Generator without a receiver."""
 
     stepped: ClassVar[bool] = True
     lacks: ClassVar[Mapping[GeneratorFeature, str]] = {**PLAIN_UDP, GeneratorFeature.READINGS: "counters are read before and after a trial"}

@@ -13,26 +13,26 @@ from dutlab.spec.generators.counted import EVENLY, NOT_SHARED, ONE_FLOW, ONE_SIZ
 from dutlab.units import Seconds
 
 L2_BYTES = 14 + 4
-"""Ethernet header and FCS around what ipgen calls a packet (gen.c counts from layer 3)."""
+"""Bytes of Ethernet header and FCS. ipgen's packet sizes do not include them (gen.c counts from layer 3)."""
 SHORTEST_PACKET, LONGEST_PACKET = 46, 1500
 
 
 class FrameWork(enum.Enum):
-    """Work of its benchmark (-X) on each frame; each kind includes those before it."""
+    """Work of ipgen's benchmark (-X) on each frame; each kind includes the kinds before it."""
 
     FRAMES = "frames"
-    """Addresses, ports and length are written into it."""
+    """Addresses, ports and length are written into each frame."""
     COPIES = "copies"
     CHECKSUMS = "checksums"
 
     @property
     def letters(self) -> str:
-        """The option without its dash: `X`, `XX` or `XXX`."""
+        """Option of the benchmark, without its dash: `X`, `XX` or `XXX`."""
         return "X" * (list(FrameWork).index(self) + 1)
 
 
 class IpgenModel(GeneratorModel):
-    """One process, driven by a script (-S); it pins its threads itself, so `cores` are of its benchmark only."""
+    """ipgen: one process that a script controls (-S). It pins its threads itself, so `cores` apply only to its benchmark."""
 
     kind: ClassVar[str] = "ipgen"
     stepped: ClassVar[bool] = True
@@ -47,19 +47,19 @@ class IpgenModel(GeneratorModel):
     }
 
     begins_s: ClassVar[Seconds] = Seconds(12.0)
-    """It takes both ports, and waits for their links to go down and up again, and for the gateways."""
+    """ipgen opens both ports, and waits until their links are up again and the gateways answer."""
 
     program: ProgramName = "ipgen"
     benchmark: Annotated[int, Strict(), Field(ge=0, le=3)] = 0
-    """Number of X of its benchmark before the first trial: frames that a core makes (1), copies too (2), with checksums (3)."""
+    """Benchmark before the first trial, by its number of X: frames that a core makes (1), with copies (2), with checksums (3); 0: none."""
 
     @property
     def needs_one_machine(self) -> bool:
-        """Always."""
+        """True: ipgen has both ends of the path."""
         return True
 
     def size_fault(self, frame_bytes: int, *, ipv6: bool) -> str:
-        """Its packets have 46 to 1500 bytes of layer 3 (-s)."""
+        """Return the reason why frames of this size are outside ipgen's 46 to 1500 bytes of layer 3 (-s), or ""."""
         del ipv6
         shortest, longest = SHORTEST_PACKET + L2_BYTES, LONGEST_PACKET + L2_BYTES
         return "" if shortest <= frame_bytes <= longest else f"ipgen sends {shortest} to {longest} bytes with FCS"

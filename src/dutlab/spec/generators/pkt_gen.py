@@ -1,4 +1,4 @@
-"""Generator `pkt-gen` of netmap: one sends, another receives."""
+"""Generator `pkt-gen` of netmap: one process sends, another receives."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from dutlab.spec.generators.counted import CountedModel
 from dutlab.units import Seconds
 
 LONGEST_FRAME = 2048
-"""Bytes with FCS: a buffer of netmap, unless its buf_size was raised."""
+"""Longest frame in bytes with FCS: a netmap buffer, unless its buf_size was raised."""
 _ENDS_NAME = "-*^{}/@"
-"""Characters that end the name of a port for netmap, and begin that of a ring or a pipe (libnetmap, nmreq.c; nm_open of netmap_user.h)."""
+"""Characters that end a port name in netmap and begin that of a ring or pipe (libnetmap, nmreq.c; nm_open of netmap_user.h)."""
 
 
 class PktGenModel(CountedModel):
-    """pkt-gen -f tx and -f rx; `streams` are its threads (-p), the first on the first of `cores` (-a)."""
+    """pkt-gen -f tx and -f rx. `streams` is the number of its threads (-p); the first runs on the first of `cores` (-a)."""
 
     kind: ClassVar[str] = "pkt-gen"
     lacks: ClassVar[Mapping[GeneratorFeature, str]] = {
@@ -26,16 +26,16 @@ class PktGenModel(CountedModel):
     }
 
     begins_s: ClassVar[Seconds] = Seconds(5.0)
-    """Its receiver waits for the link before it listens, and its sender before it sends."""
+    """Receiver and sender each wait for the link before they begin."""
 
     program: ProgramName = "pkt-gen"
 
     def port_fault(self, interface: str) -> str:
-        """Netmap reads a ring's number behind some characters."""
+        """Return the reason why netmap would read part of the name as a ring's number, or ""."""
         end = next((c for c in interface if c in _ENDS_NAME), "")
         return f"netmap reads what follows {end!r} in a name as the number of a ring; give ports other names" if end else ""
 
     def size_fault(self, frame_bytes: int, *, ipv6: bool) -> str:
-        """A frame fits one buffer."""
+        """Return the reason why a frame of this size does not fit one buffer, or ""."""
         del ipv6
         return f"a buffer of netmap takes at most {LONGEST_FRAME} bytes with FCS" if frame_bytes > LONGEST_FRAME else ""

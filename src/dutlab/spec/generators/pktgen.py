@@ -1,4 +1,4 @@
-"""Generator `pktgen`: the Linux kernel's own, driven by files under /proc/net/pktgen."""
+"""Generator `pktgen` of the Linux kernel, controlled by files under /proc/net/pktgen."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from dutlab.spec.generators.counted import CountedModel
 _PKTGEN_HEADER = 16
 _FCS = 4
 SHORTEST = {4: 14 + 20 + 8 + _PKTGEN_HEADER + _FCS, 6: 14 + 40 + 8 + _PKTGEN_HEADER + _FCS}
-"""Bytes with FCS, by IP version."""
+"""IP version → shortest frame in bytes with FCS."""
 
 
 class PktgenModel(CountedModel):
-    """Kernel pktgen, one kernel thread a stream."""
+    """Kernel pktgen, with one kernel thread per stream."""
 
     kind: ClassVar[str] = "pktgen"
     lacks: ClassVar[Mapping[GeneratorFeature, str]] = {
@@ -27,9 +27,9 @@ class PktgenModel(CountedModel):
     }
 
     burst: Annotated[int, Strict(), Field(ge=1, le=1024)] = 1
-    """Frames handed to the driver at once (`burst`); more is faster, and less even."""
+    """Frames that the driver gets at once (`burst`); more are faster, but less even."""
 
     def size_fault(self, frame_bytes: int, *, ipv6: bool) -> str:
-        """Its headers bound the length from below."""
+        """Return the reason why frames of this size are too short for pktgen's headers, or ""."""
         least = SHORTEST[6 if ipv6 else 4]
         return f"pktgen's headers need at least {least} bytes with FCS" if frame_bytes < least else ""

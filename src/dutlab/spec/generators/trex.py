@@ -14,7 +14,7 @@ from dutlab.spec.generators.counted import EVENLY, NOT_SHARED, NOT_TIMED, ONE_FL
 from dutlab.spec.model import fault
 
 AbsolutePath = Annotated[str, Field(pattern=r"^/[^\s'\"]*$")]
-"""On the generator's machine."""
+"""Absolute path on the generator's machine."""
 _Name = Annotated[str, Field(pattern=r"^[a-z_][A-Za-z0-9_]*$", max_length=64)]
 _Tunables = Annotated[
     tuple[tuple[_Name, str | int | float], ...],
@@ -24,11 +24,11 @@ _Tunables = Annotated[
     ),
     PlainSerializer(dict),
 ]
-"""A mapping in the file; a generator can be a key, and a dict in it could not."""
+"""Mapping in the file, kept as pairs because a generator must be hashable."""
 
 
 class TrexModel(GeneratorModel):
-    """A server that is started for the run, or runs already."""
+    """TRex server, started for the run or already running."""
 
     kind: ClassVar[str] = "trex"
     stepped: ClassVar[bool] = True
@@ -42,21 +42,21 @@ class TrexModel(GeneratorModel):
     }
 
     path: AbsolutePath = "/opt/trex"
-    """The folder of the release, with t-rex-64 in it."""
+    """Folder of the TRex release, with t-rex-64 in it."""
     server: Literal["own", "running"] = "own"
     config: AbsolutePath | None = None
-    """A trex_cfg.yaml that is there, for cards that DPDK drives: port 2n is the source's end of the n-th link, port 2n+1 the sink's.
-    Without it one is written that has TRex use the links' interfaces by AF_PACKET."""
+    """Existing trex_cfg.yaml, for cards with DPDK drivers: port 2n is the source's end of the n-th link, port 2n+1 the sink's.
+    Without it, dutlab writes one that uses the links' interfaces by AF_PACKET."""
     profile: AbsolutePath | None = None
-    """A stateless profile of the user's own, instead of our frames; its rates are scaled to what is asked."""
+    """Stateless profile of the user, in place of dutlab's frames; its rates are scaled to the intended rate."""
     tunables: _Tunables = ()
-    """Arguments of the profile's `get_streams`, as in {size: 64, vm: cached} of stl/bench.py."""
+    """Arguments of the profile's `get_streams`, such as {size: 64, vm: cached} of stl/bench.py."""
     address: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9.:-]*$")] = "127.0.0.1"
-    """Address of a running server, as the machine that has the client at `path` reaches it."""
+    """Address of a running server, as seen from the machine with the client at `path`."""
 
     @classmethod
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> Iterator[InitErrorDetails]:
-        """Check that tunables have a profile, and an address another's server."""
+        """Check that tunables have a profile, and that an address is of a running server."""
         yield from super().cross_faults(data, made)
         if made is not None and made.tunables and made.profile is None:
             yield fault(("tunables",), "are a profile's; write profile: FILE.py", FaultKind.CONFLICT)
@@ -65,10 +65,10 @@ class TrexModel(GeneratorModel):
 
     @property
     def needs_one_machine(self) -> bool:
-        """Unless somebody else's configuration says which ports it has."""
+        """True unless a running server or a configuration file determines the ports."""
         return self.server == "own" and self.config is None
 
     @property
     def fixes_sizes(self) -> str:
-        """A profile does."""
+        """Reason why a profile sends its own frame sizes; empty without a profile."""
         return "" if self.profile is None else "the profile fixes the sizes; write one frame size, by which its trials are called"

@@ -1,4 +1,4 @@
-"""Generator `xdp-trafficgen` of xdp-tools: one frame, sent again and again from inside the kernel."""
+"""Generator `xdp-trafficgen` of xdp-tools: one frame, sent repeatedly from inside the kernel."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from dutlab.spec.generators.base import GeneratorFeature
 from dutlab.spec.generators.counted import CountedModel
 from dutlab.spec.model import fault
 
-# xdp-tools 1.2 to 1.5, xdp-trafficgen.c, udp_packet: Ethernet, IPv6, UDP, 64 bytes without FCS in all; hop_limit is 1.
+# xdp-tools 1.2 to 1.5, xdp-trafficgen.c, udp_packet: Ethernet, IPv6 and UDP, in all 64 bytes without FCS; hop_limit is 1.
 SHORTEST_FRAME = 64 + 4
-"""With FCS; versions without --pkt-size send no other size."""
+"""Shortest frame in bytes with FCS; versions without --pkt-size send only this size."""
 
 
 class XdpTrafficgenModel(CountedModel):
-    """`xdp-trafficgen udp`: as fast as it goes, and only where nothing routes."""
+    """`xdp-trafficgen udp`, always at full speed, and only for paths without a router."""
 
     kind: ClassVar[str] = "xdp-trafficgen"
     stepped: ClassVar[bool] = False
@@ -32,13 +32,13 @@ class XdpTrafficgenModel(CountedModel):
 
     @classmethod
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> Iterator[InitErrorDetails]:
-        """Check that it is not asked for other cores than it takes (xdp-trafficgen.c, create_runners: 0, 1, …)."""
+        """Check that `cores` are those that it uses (xdp-trafficgen.c, create_runners: 0, 1, …)."""
         del data
         if made is None or made.cores in ((), tuple(range(made.streams))):
             return
         yield fault(("cores",), "xdp-trafficgen pins its streams to the cores 0, 1, … by itself; leave cores out", FaultKind.CONFLICT)
 
     def size_fault(self, frame_bytes: int, *, ipv6: bool) -> str:
-        """Its headers bound the length from below."""
+        """Return the reason why frames of this size are too short for its headers, or ""."""
         del ipv6
         return "" if frame_bytes >= SHORTEST_FRAME else f"xdp-trafficgen's shortest frame has {SHORTEST_FRAME} bytes with FCS"

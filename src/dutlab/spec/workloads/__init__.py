@@ -1,11 +1,11 @@
-"""The workloads of an experiment file: what is driven through the DUT, by which tool, on which links.
+"""Workloads of an experiment file: the load on the DUT, its tool and its links.
 
     workloads:
       - iperf3: {streams: 4, omit: 5s, duration: 30s, links: [[a], [b], [a, b]]}
       - search: {preset: csit, frame_sizes: [64, 1518], links: [[a]]}
       - sweep:  {frame_sizes: [64, 1518, imix], rates: [max, 100kpps], duration: 30s, links: [[a]]}
 
-Each expands into settings; a setting times the factors times the repeats is a trial. One file a workload.
+Each workload has one file and expands into settings. Each combination of a setting, factor levels and a repeat is a trial.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ __all__ = [
 
 
 def model_of(workload: str) -> type[WorkloadModel]:
-    """The model of a workload's settings, which is imported now. Raises KeyError for one that no experiment can ask for."""
+    """Import and return the model of a workload's settings. Raises KeyError for a workload that no experiment can use."""
     if not (path := plug_of(workload).settings):
         raise KeyError(workload)
     model: type[WorkloadModel] = named(path)
@@ -47,7 +47,7 @@ def model_of(workload: str) -> type[WorkloadModel]:
 
 
 def _dispatch(value: Any, info: ValidationInfo) -> Any:  # noqa: ANN401 what a user wrote can be anything
-    """`{sweep: {...}}` as the model that its key names."""
+    """Return `{sweep: {...}}` as the model that the key names."""
     if isinstance(value, WorkloadModel):
         return value
     if not isinstance(value, Mapping) or len(value) != 1:
@@ -72,7 +72,7 @@ Workload = Annotated[
 
 
 def _setting(value: Any) -> Any:  # noqa: ANN401 JSON
-    """An object of a plan or a record as the setting that its `kind` names."""
+    """Return an object of a plan or a record as the setting that its `kind` names."""
     if isinstance(value, Setting):
         return value
     kind = value.get("kind") if isinstance(value, Mapping) else None
@@ -88,16 +88,16 @@ def _setting(value: Any) -> Any:  # noqa: ANN401 JSON
 
 
 _READ: dict[str, Setting] = {}
-"""Text of a mapping → its setting, which is frozen: a plan has each once a repeat and mode, and a record once more."""
+"""Cache: text of a mapping → its setting, which is immutable. A plan has each setting once per repeat and mode, and each record has one."""
 _MOST_KEPT = 1024
 
 
 AnySetting = Annotated[SerializeAsAny[Setting], BeforeValidator(_setting)]
-"""The setting of any workload; its `kind` says of which."""
+"""Setting of any workload; its `kind` names the workload."""
 
 
 def settings_schema() -> dict[str, Any]:
-    """JSON Schemas of every setting by name, and under `Setting` the choice among them."""
+    """Return the JSON Schemas of all settings by name, and under `Setting` the choice among them."""
     models: list[type[Setting]] = [*(model_of(kind).setting for kind in settable()), ImportedSetting]
     refs, schema = models_json_schema([(model, "serialization") for model in models])
     definitions: dict[str, Any] = schema["$defs"]

@@ -1,11 +1,11 @@
-"""Workload `array-failure`: one load on an array from before a drive fails until after the array has rebuilt itself.
+"""Workload `array-failure`: one load on an array, from before a drive fails until after the array is rebuilt.
 
 - array-failure:
     options: {rw: randrw, rwmixread: 70, bs: 4k, iodepth: 8}
     phase: 30s
     rebuild: 1h
 
-The array is the mode's. Options are those of `fio`; each combination of their values is a trial.
+The mode makes the array. Options are those of `fio`; each combination of their values is a trial.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
     from dutlab.spec.shape import TestbedShape
 
 PHASES = ("healthy", "degraded", "rebuilding", "rebuilt")
-"""In their order; of all but `rebuilding` the length is set."""
+"""Phases in order; all but `rebuilding` have a set length."""
 _WITH_A_DRIVE_TO_SPARE = tuple(mode for mode in ARRAYS if (of := mode.array) and of.engine == MD and of.redundant and not of.state)
-"""Healthy arrays of the engine that has a command by which a drive fails."""
+"""Healthy redundant arrays of md, which has a command to fail a drive."""
 
 
 class ArrayFailureSetting(DriveSetting):
-    """One load on the array."""
+    """Setting of a trial: one load on the array."""
 
     kind: Literal["array-failure"] = "array-failure"
     also: ClassVar[Mapping[str, Words]] = OPTIONS_SAID
@@ -50,49 +50,49 @@ class ArrayFailureSetting(DriveSetting):
     ramp_s: RampSaid
     phase_s: Annotated[SecondsLong, Words("phases of {} s")]
     rebuild_s: Annotated[SecondsLong, ELSEWHERE]
-    """The longest that a rebuild may take."""
+    """Time limit of the rebuild."""
     rebuild_bytes_per_s: Annotated[Positive | None, Words("rebuilt at {} bytes a second at most")] = None
 
     @property
     def loaded_s(self) -> Seconds:
-        """At most."""
+        """Longest duration of the load."""
         return Seconds(self.ramp_s + (len(PHASES) - 1) * self.phase_s + self.rebuild_s)
 
     @property
     def writing(self) -> tuple[tuple[float, int | None], ...]:
-        """The rebuild counts as long as a phase: its duration is not known before."""
+        """Time of the writes, with the block size. The rebuild counts as one phase, since its duration is not known in advance."""
         size = self.options.get("bs", "4k")
         random = "rand" in self.options["rw"] and is_size(size)
         return ((self.ramp_s + len(PHASES) * self.phase_s, parse_size(size) if random else None),) if self.writes else ()
 
     @property
     def load(self) -> FioSetting:
-        """Options of fio; it is ended once the last phase is over."""
+        """The load as a setting of `fio`; it is ended after the last phase."""
         return FioSetting(options=self.options, writes=self.writes, ramp_s=Seconds(0.0), duration_s=self.loaded_s)
 
     @cached_property
     def params(self) -> Params:
-        """Each option under its own name."""
+        """Each option under its own name, and the times."""
         times: dict[str, float] = {"ramp_s": self.ramp_s, "phase_s": self.phase_s}
         limit = {} if self.rebuild_bytes_per_s is None else {"rebuild_bytes_per_s": self.rebuild_bytes_per_s}
         return {**params_of_options(self.options), **times, **limit}
 
 
 class ArrayFailureWorkload(DriveWorkload):
-    """One trial a combination of options."""
+    """One trial per combination of options."""
 
     setting: ClassVar[type[Setting]] = ArrayFailureSetting
 
     options: Annotated[dict[str, Levels], Field(default_factory=dict)]
     ramp: Duration = Seconds(2.0)
-    """I/O before the first phase."""
+    """Time of I/O before the first phase."""
     phase: Duration = Seconds(30.0)
     rebuild: Duration = Seconds(3600.0)
     rebuild_bytes_per_s: Positive | None = None
-    """Speed of the rebuild (sync_speed_min and _max); in place of that in the testbed's `array`."""
+    """Rebuild speed (sync_speed_min and _max), in bytes per second; it replaces that in the testbed's `array`."""
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
-        """Check that fio would do it, and each phase has a whole second."""
+        """Check fio's options, the drives and the lengths of the phases."""
         yield from super().own_faults()
         for name, value, least in (("phase", self.phase, 3.0), ("rebuild", self.rebuild, 3.0)):
             if not least <= value <= LONGEST_TRIAL:
@@ -104,7 +104,7 @@ class ArrayFailureWorkload(DriveWorkload):
         yield from faults_of_options(self.options)
 
     def settings(self) -> Iterator[tuple[ArrayFailureSetting, float]]:
-        """Each combination of the options. For the estimate a rebuild takes as long as a phase."""
+        """Yield each combination of the options. For the estimate, a rebuild takes as long as a phase."""
         for values in product(*self.options.values()):
             options = dict(zip(self.options, values, strict=True))
             setting = ArrayFailureSetting(
@@ -118,11 +118,11 @@ class ArrayFailureWorkload(DriveWorkload):
             yield setting, self.ramp + len(PHASES) * self.phase
 
     def what_writes(self) -> Loc | None:
-        """Always: a rebuild writes to a drive."""
+        """Return the place of the options: the workload always writes, since a rebuild writes to a drive."""
         return ("options",)
 
     def unfit(self, experiment: Mapping[str, Any], bed: TestbedShape) -> Iterator[tuple[Loc, str]]:
-        """Modes in which no drive can fail and come back."""
+        """Yield a fault for modes in which no drive can fail and return."""
         factors = experiment.get("factors")
         modes = factors.get("mode") if isinstance(factors, Mapping) else None
         for mode in modes if isinstance(modes, list) else [AS_FOUND.name]:

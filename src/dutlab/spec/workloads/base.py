@@ -1,4 +1,4 @@
-"""Base of every workload, and of one way to drive it."""
+"""Base of the workload models, and the record of one drive of a workload."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ LONGEST_WAIT = Seconds(600)
 
 
 class Need(StrEnum):
-    """Needs of a workload at the ends of its links, or at the hosts that it names."""
+    """Requirement of a workload at the ends of its links, or at the hosts that it names."""
 
     FRAMES = "frames"
-    """The engine, so Linux, at both ends: frames of ours are sent or counted there."""
+    """The engine, and so Linux, at both ends: dutlab's frames are sent or counted there."""
     IPERF3 = "iperf3"
     PING = "ping"
     COMMANDS = "commands"
-    """A way in."""
+    """A way in: commands can run on the hosts."""
     DRIVES = "drives"
-    """Storage that the testbed names."""
+    """Drives in the testbed file."""
     TRANSIT = "transit"
-    """A DUT that forwards between the two ends: what the workload changes is there."""
+    """A DUT that forwards between the two ends, since the workload changes or tests it."""
 
 
 def _link_set(value: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
@@ -52,44 +52,44 @@ LinkSet = Annotated[tuple[str, ...], BeforeValidator(_link_set)]
 
 @dataclass(frozen=True)
 class WorkloadDrive:
-    """One way to drive a workload: the links loaded at once, and everything else."""
+    """One way to drive a workload: the links loaded at once, the setting, and data for the estimate."""
 
     links: LinkSet
     setting: Setting
     seconds: Seconds
-    """Duration, without what the tool needs to start and end."""
+    """Estimated duration, without the time that the tool needs to start and end."""
     carries: Mix | Literal["tcp"] | None = None
-    """Basis of its ceilings: frames of these sizes, or TCP's payload; None has no ceiling."""
+    """Basis of its ceilings: frames of these sizes, or TCP payload; None for no ceiling."""
     offers: int = 1
-    """Number of starts of a generator in it, about."""
+    """Approximate number of generator starts."""
     steps: int = 0
-    """Number of starts of a generator whose rate is fixed when it starts, to follow a rate that changes in time."""
+    """Number of starts that a generator with a fixed rate needs to follow a rate that changes in time."""
 
 
 class WorkloadModel(SpecModel):
-    """A workload: the sets of links that are driven at once, one trial for each set."""
+    """Base of the workload models. Each set of links that is driven at once is one trial."""
 
     kind: ClassVar[str]
-    """Name in the experiment file: the kind of its setting."""
+    """Name in the experiment file; the same as its setting's kind."""
     tool: ClassVar[str]
     needs: ClassVar[frozenset[Need]]
     setting: ClassVar[type[Setting]]
-    """Setting of each of its drives."""
+    """Model of the settings of its drives."""
     on_segments: ClassVar[bool] = False
-    """True if it measures between every two hosts of a segment; others go from one end of a path to the other."""
+    """True if it can measure between the hosts of a segment; others measure from one end of a path to the other."""
     answers_own_flows: ClassVar[bool] = False
-    """Whether what it sends from the sink belongs to flows that it began at the source."""
+    """True if the packets that it sends from the sink belong to flows that it began at the source."""
     own_frames: ClassVar[bool] = False
-    """True if it sends frames that no kernel makes."""
+    """True if it sends frames that no kernel's network stack makes."""
     goes_to_sink: ClassVar[bool] = False
-    """True if its traffic is between source and sink only, past the DUT."""
+    """True if its traffic ends at the sink, beyond the DUT."""
 
     links: tuple[LinkSet, ...] | None = None
-    """None: each link alone."""
+    """Sets of links that are loaded at once; None loads each link alone."""
 
     @classmethod
     def __pydantic_init_subclass__(cls, **rest: Any) -> None:  # noqa: ANN401 -- pydantic's own signature
-        """Names it, where its setting is known by now."""
+        """Set `kind` from the setting, where the class already has one."""
         super().__pydantic_init_subclass__(**rest)
         if "setting" in vars(cls):
             cls.kind = cls.setting.model_fields["kind"].default
@@ -98,12 +98,12 @@ class WorkloadModel(SpecModel):
 
     @classmethod
     def read(cls, data: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
-        """An empty mapping may be left out: `- sweep:`."""
+        """Accept nothing in place of an empty mapping: `- sweep:`."""
         return {} if data is None else data
 
     @classmethod
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> Iterator[InitErrorDetails]:
-        """Check that the sets of links are sets, each once."""
+        """Check that the sets of links have no duplicates, inside or among them."""
         yield from _link_set_faults(data.get("links"))
         yield from super().cross_faults(data, made)
 
@@ -113,20 +113,20 @@ class WorkloadModel(SpecModel):
 
     @abstractmethod
     def drives(self, every_link: Mapping[str, LinkBounds]) -> Iterator[WorkloadDrive]:
-        """Each way to drive it; one is a trial, times the factors, times the repeats."""
+        """Yield the drives of the workload. Each combination of a drive, factor levels and a repeat is a trial."""
 
     def incompatibilities(self, bounds: Mapping[str, LinkBounds]) -> Iterator[tuple[Loc, str]]:
-        """Every reason why links with these `bounds` cannot carry it, by the place in its own body."""
+        """Yield (place in its body, reason) where links with these `bounds` cannot carry the workload."""
         del bounds
         return iter(())
 
     def unfit(self, written: Mapping[str, Any], bed: TestbedShape) -> Iterator[tuple[Loc, str]]:
-        """Yield every reason why `bed` lacks what it names, given the rest of the experiment as written, with the place in its body."""
+        """Yield (place in its body, reason) where `bed` lacks something that the workload names; `written` is the experiment as written."""
         del written, bed
         return iter(())
 
     def link_sets(self, every_link: Iterable[str]) -> tuple[LinkSet, ...]:
-        """The sets to drive, on a testbed with `every_link`."""
+        """Return the sets of links to drive, on a testbed with `every_link`."""
         return tuple((name,) for name in every_link) if self.links is None else self.links
 
 

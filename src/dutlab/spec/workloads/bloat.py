@@ -20,13 +20,13 @@ from dutlab.spec.workloads.setting import LASTS, STREAMS, NotNegative, PositiveR
 from dutlab.units import Pps, Seconds
 
 AROUND_S = Seconds(6.0)
-"""What it takes to begin and to end the three probes, about."""
+"""Approximate time to start and stop the three probes."""
 SPARE_S = 4
-"""The load goes on for about so long after the time that counts, until the last probe has begun."""
+"""Approximate seconds for which the load continues after the measured time, until the last probe has begun."""
 
 
 class LoadWay(Enum):
-    """Which way TCP sends, seen from a client at the source."""
+    """Direction in which TCP sends, seen from a client at the source."""
 
     UP = "up"
     """From source to sink."""
@@ -36,12 +36,12 @@ class LoadWay(Enum):
 
     @property
     def directions(self) -> Directions:
-        """The same in the words of links."""
+        """Directions of the load on the link."""
         return {LoadWay.UP: Directions.FORWARD, LoadWay.DOWN: Directions.BACK, LoadWay.BOTH: Directions.BOTH}[self]
 
 
 class BloatSetting(Setting):
-    """A load of TCP one way or both, and probes before, meanwhile and after it."""
+    """Setting of a trial: a TCP load in one direction or both, and probes before, during and after it."""
 
     kind: Literal["bloat"] = "bloat"
     load: Annotated[LoadWay, Words("load: {}", place=-1)]
@@ -55,18 +55,18 @@ class BloatSetting(Setting):
 
     @property
     def ways(self) -> Directions:
-        """Who sends the load."""
+        """Directions of the load."""
         return self.load.directions
 
     @property
     def flows(self) -> int:
-        """Streams of the load, the probe each way, and connections."""
+        """Streams of the load, the probe in each direction, and connections."""
         connections = self.connections_per_s * (self.idle_s + self.duration_s)
         return self.streams * len(self.ways.backs) + 2 + int(connections)
 
 
 class BloatWorkload(WorkloadModel):
-    """Latency without load and under TCP up, down and both at once; goodput, responsiveness, and how soon the queues empty."""
+    """Latency without load and under TCP load up, down and both at once; goodput, responsiveness, and time until the queues are empty."""
 
     tool: ClassVar[str] = "iperf3"
     needs: ClassVar[frozenset[Need]] = frozenset({Need.FRAMES, Need.IPERF3})
@@ -75,23 +75,23 @@ class BloatWorkload(WorkloadModel):
     own_frames: ClassVar[bool] = True
 
     loads: tuple[LoadWay, ...] = tuple(LoadWay)
-    """Each is a trial."""
+    """Directions of the load; each is a trial."""
     streams: Annotated[int, Strict(), Field(ge=1, le=MOST_STREAMS)] = 4
-    """TCP connections of the load, each way."""
+    """TCP connections of the load in each direction."""
     probe: FrameRate = Pps(200.0)
-    """Frames of the latency probe a second, each way."""
+    """Frames a second of the latency probe, in each direction."""
     connections: Annotated[int, Strict(), Field(ge=0, le=1000)] = 20
-    """New TCP connections a second, each with one request: their times make the responsiveness. 0 is none."""
+    """New TCP connections a second, each with one request. Their times give the responsiveness. 0 makes none."""
     idle: Duration = Seconds(3.0)
-    """Probed without load before."""
+    """Time of probing without load, before the load."""
     ramp: Duration = Seconds(3.0)
-    """Load that does not count, while TCP finds its rate."""
+    """Time of load that does not count, while TCP finds its rate."""
     duration: Duration = Seconds(10.0)
     settle: Duration = Seconds(5.0)
-    """Wait after the load, at most: a queue that is not empty by then is reported."""
+    """Longest wait after the load; a queue that is not empty by then is reported."""
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
-        """Whether loads are there, each once, and the times can be kept."""
+        """Check that there are loads without duplicates, and that the times and rates are in range."""
         yield from super().own_faults()
         yield from each_once("loads", [way.value for way in self.loads])
         yield from alone(self.links, "its load fills the queues of one path")
@@ -103,7 +103,7 @@ class BloatWorkload(WorkloadModel):
         yield from outside([("probe", self.probe, 10, 100_000)], unit=" pps")
 
     def drives(self, every_link: Iterable[str]) -> Iterator[WorkloadDrive]:
-        """One a link and a way of the load."""
+        """Yield one drive per link and direction of the load."""
         for links in self.link_sets(every_link):
             for way in self.loads:
                 setting = BloatSetting(
@@ -121,5 +121,5 @@ class BloatWorkload(WorkloadModel):
                 )
 
     def count(self, every_link: Iterable[str]) -> int:
-        """How many drives there are."""
+        """Return the number of drives."""
         return len(self.link_sets(every_link)) * len(self.loads)

@@ -1,4 +1,4 @@
-"""Workload `connections`: TCP connections with requests and answers, a second and at once."""
+"""Workload `connections`: TCP connections with requests and answers, new ones a second and concurrent ones."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from dutlab.units import Seconds
 _TRIALS_OF_A_SEARCH = 12
 _TRIALS_OF_A_BRACKET = 10
 _AROUND_S = 1.0
-"""Time for both ends to begin and to end a trial."""
+"""Seconds in which both ends begin and end a trial."""
 MOST_CONNECTIONS = 1_000_000
 _PerSecond = Annotated[int, Strict(), Field(ge=20, le=1_000_000)]
 _Count = Annotated[int, Strict(), Field(ge=1000, le=MOST_CONNECTIONS)]
@@ -32,14 +32,14 @@ _RequestBytes = Annotated[int, Strict(), Field(ge=64, le=15_000)]
 
 
 class ConnectionsTest(enum.Enum):
-    """Test; the value is the word of the experiment file."""
+    """Test of connections; the value is the word of the experiment file."""
 
     RATE = "rate"
     CONCURRENT = "concurrent"
 
 
 class ConnectionsSetting(Setting):
-    """Request of connections."""
+    """Setting of a trial of connections."""
 
     kind: Literal["connections"] = "connections"
     left_out: ClassVar[frozenset[str]] = frozenset(
@@ -49,7 +49,7 @@ class ConnectionsSetting(Setting):
     requests: Annotated[int, Field(ge=1), Words("requests a connection: {}")]
     request_bytes: Annotated[int, Field(ge=0), Words("requests of {} bytes")]
     response_bytes: Annotated[int | str, Words("answers of {} bytes")]
-    """Several sizes with their weights as `1024:60,102400:40`."""
+    """Bytes of a response body; several sizes with weights as `1024:60,102400:40`."""
     closes: Annotated[Literal["fin", "reset"], Words("ended by {}")]
     trial_s: Annotated[SecondsLong, Words("trials of {} s")]
     failed_ratio: Annotated[NotNegative, Words("failures: {}")]
@@ -69,17 +69,17 @@ class ConnectionsSetting(Setting):
 
     @property
     def at_source(self) -> tuple[str, ...]:
-        """Needs for addresses other than the port's."""
+        """Program that adds addresses to the port, if there are several."""
         return ("dutlab.hosts.programs:IP",) if self.sources > 1 else ()
 
     @property
     def at_limit_s(self) -> Seconds:
-        """A trial at the rate that was found; 0 where none is looked for."""
+        """Duration of a trial at the rate that was found; 0 without a search for a rate."""
         return Seconds(self.trial_s + _AROUND_S) if ConnectionsTest.RATE in self.tests else Seconds(0.0)
 
     @property
     def flows(self) -> int:
-        """The DUT's table must hold a trial's connections, those that have ended too."""
+        """Most connections of a trial, including ended ones, which the DUT's table must hold."""
         of_rate = int(self.highest_per_s * self.trial_s) if ConnectionsTest.RATE in self.tests else 0
         return max(of_rate, self.most_connections if ConnectionsTest.CONCURRENT in self.tests else 0)
 
@@ -94,10 +94,10 @@ class ConnectionsWorkload(WorkloadModel):
 
     tests: tuple[ConnectionsTest, ...] = tuple(ConnectionsTest)
     requests: Annotated[int, Strict(), Field(ge=1, le=10_000)] = 1
-    """Over each connection, one after the other; above 1 it is kept alive (RFC 9411 section 7.3 asks for 10)."""
+    """Requests over each connection, one after another; with several, the connection is kept alive (RFC 9411 section 7.3 wants 10)."""
     request_bytes: _RequestBytes = 200
     response_bytes: ObjectSizes = ((1024, 1),)
-    """Bytes of a body; RFC 9411 section 7.2 has objects of 1 to 64 KByte."""
+    """Bytes of a response body; RFC 9411 section 7.2 has objects of 1 to 64 KByte."""
     closes: Literal["fin", "reset"] = "fin"
     """Way in which the client ends a connection."""
     trial: Duration = Seconds(5.0)
@@ -105,23 +105,23 @@ class ConnectionsWorkload(WorkloadModel):
     """Share of connections that may fail: RFC 9411 section 7.2.3.4 allows less than 0.001 %."""
     width: Share = 0.05
     highest: _PerSecond = 20_000
-    """Connections a second that are tried at most."""
+    """Highest rate that is tried, in connections a second."""
     most: _Count = 100_000
-    """Concurrent connections that are tried at most."""
+    """Most concurrent connections that are tried."""
     fill_rate: _PerSecond | None = None
-    """Connections a second while many are opened; None is half of the rate that was found."""
+    """Connections a second while concurrent connections are opened; None is half of the rate that was found."""
     sources: Annotated[int, Strict(), Field(ge=1, le=MOST_SOURCES)] = 1
-    """Addresses of the source that connections begin from in turn."""
+    """Number of source addresses, used in turn."""
     timeout: Duration = Seconds(3.0)
-    """A handshake or an answer that takes longer has failed."""
+    """Time limit of a handshake or an answer; a longer one has failed."""
     to: ProxyAddress | None = None
-    """A proxy that they go to, which connects on to the sink; None: they go to the sink."""
+    """Proxy that the clients connect to, which connects to the sink; None for connections to the sink."""
     http: Http = "1.1"
-    """Version that clients speak; the server speaks 1.1."""
+    """HTTP version of the clients; the server uses 1.1."""
     tls: TlsUse | None = None
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
-        """Check that there are tests, each once, and the numbers make sense."""
+        """Check that there are tests without duplicates, and that the numbers are in range and fit together."""
         yield from super().own_faults()
         yield from each_once("tests", [test.value for test in self.tests])
         yield from alone(self.links, "its connections fill the DUT's table")
@@ -137,7 +137,7 @@ class ConnectionsWorkload(WorkloadModel):
         yield from outside([("failed", self.failed, 0, 0.5), ("width", self.width, 0.001, 0.5)], unit="")
 
     def drives(self, every_link: Iterable[str]) -> Iterator[WorkloadDrive]:
-        """One a link; the tests follow one another inside it."""
+        """Yield one drive per link, in which the tests run one after another."""
         rate, concurrent = (test in self.tests for test in ConnectionsTest)
         seconds = _TRIALS_OF_A_SEARCH * (self.trial + _AROUND_S) if rate else 0.0
         fill = self.fill_rate or self.highest / 4
@@ -171,7 +171,7 @@ class ConnectionsWorkload(WorkloadModel):
         return of
 
     def incompatibilities(self, bounds: Mapping[str, LinkBounds]) -> Iterator[tuple[Loc, str]]:
-        """More sources than the network of a link's source has room for, or a proxy that the link does not lead to."""
+        """Yield faults: more sources than the network of a link's source has room for, or a proxy that the link cannot reach."""
         for name in dict.fromkeys(name for links in self.link_sets(bounds) for name in links if name in bounds):
             if self.to is not None and not bounds[name].through_dut:
                 yield ("to",), f"link {name} has no DUT between its ends, where a proxy could be"

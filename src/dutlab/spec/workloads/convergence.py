@@ -1,4 +1,4 @@
-"""Workload `convergence`: flows to many destinations while a path of the DUT fails and comes back.
+"""Workload `convergence`: flows to many destinations while a path of the DUT fails and recovers.
 
 - convergence:
     rate: 8kpps
@@ -38,29 +38,29 @@ if TYPE_CHECKING:
     from dutlab.spec.shape import TestbedShape
 
 MOST_FLOWS = 64
-"""Each is a stream with an account of its own."""
+"""Most flows; each is a stream with a separate ledger."""
 LEAST_FRAMES = 10
-"""Frames of each flow in a second: below that a loss says little."""
+"""Least frames a second of each flow; with fewer, a loss cannot be located in time."""
 _Flows = Annotated[int, Strict(), Field(ge=1, le=MOST_FLOWS)]
 _Times = Annotated[int, Strict(), Field(ge=1, le=1000)]
 
 
 class ConvergenceEvent(SpecModel):
-    """A failure that can be taken back: a port that is set down, or commands."""
+    """Failure that can be undone: a port that is set down, or commands."""
 
     only_code: ClassVar[frozenset[str]] = frozenset({"name"})
 
     name: Name
     port: Port | None = None
-    """Set down, and up again with the addresses, neighbours and static routes that it had."""
+    """Port that is set down, and up again with its previous addresses, neighbours and static routes."""
     host: Name | None = None
-    """The host of the commands; None is the DUT."""
+    """Host that runs the commands; None is the DUT."""
     fail: tuple[str, ...] = ()
     recover: tuple[str, ...] = ()
-    """Take back what `fail` did. They are also carried out where a run is cut, so they must not mind being carried out twice."""
+    """Commands that undo `fail`. They must be safe to run twice, since they also run where a run is cut."""
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
-        """Whether it is one of the two, and can be taken back."""
+        """Check that it is either a port or commands, and that it can be undone."""
         if self.port is None and not self.fail:
             yield fault(("fail",), "missing; write commands, or `port:` with a port that is set down", FaultKind.MISSING)
         if self.port is not None and (self.fail or self.recover or self.host):
@@ -71,12 +71,12 @@ class ConvergenceEvent(SpecModel):
             yield from (fault((key, i), "empty command", FaultKind.MISSING) for i, text in enumerate(commands) if not text.strip())
 
     def words(self) -> str:
-        """`port far:in-1 down`, or the commands."""
+        """Return a description: `port far:in-1 down`, or the commands."""
         return f"port {self.port} down" if self.port is not None else "; ".join(self.fail)
 
 
 class ConvergenceSetting(Setting):
-    """Flows, and the event that happens to them."""
+    """Setting of a trial: flows, and the failure that affects them."""
 
     kind: Literal["convergence"] = "convergence"
 
@@ -92,37 +92,37 @@ class ConvergenceSetting(Setting):
 
     @property
     def size(self) -> str:
-        """That of all frames."""
+        """Size of all frames."""
         return str(self.frame_size.size or self.frame_size.name)
 
     @property
     def flows(self) -> int:
-        """One a destination."""
+        """Number of flows, one per destination."""
         return self.flow_count
 
     @property
     def on_dut(self) -> tuple[str, ...]:
-        """For a port that is set down."""
+        """Program that sets a port down, if the event needs it."""
         return ("dutlab.hosts.programs:IP",) if self.event.port is not None else ()
 
     @property
     def spread(self) -> Spread:
-        """Where they go."""
+        """Destinations of the flows."""
         return Spread.over(self.network, self.flow_count)
 
     @cached_property
     def params(self) -> Params:
-        """The event by its name."""
+        """Parameters, with the event by its name."""
         return {**super().params, "event": self.event.name}
 
     @cached_property
     def identity(self) -> Identity:
-        """Events of one name that do different things are different."""
+        """Identity, which also distinguishes events with the same name but different actions."""
         return identity_of({**self.params, "event_does": self.event.words()})
 
 
 class ConvergenceWorkload(WorkloadModel):
-    """Loss of each flow while a path fails and comes back (RFC 6412, RFC 6413)."""
+    """Loss of each flow while a path fails and recovers (RFC 6412, RFC 6413)."""
 
     tool: ClassVar[str] = "engine"
     needs: ClassVar[frozenset[Need]] = frozenset({Need.FRAMES, Need.TRANSIT})
@@ -131,22 +131,22 @@ class ConvergenceWorkload(WorkloadModel):
     own_frames: ClassVar[bool] = True
 
     rate: FrameRate
-    """Of all flows together; one at which the DUT loses nothing."""
+    """Rate of all flows together; the DUT must lose nothing at this rate."""
     events: Annotated[dict[Name, ConvergenceEvent], BeforeValidator(named), Field(min_length=1)]
-    """Each is a trial of its own."""
+    """Failures by name; each is a separate trial."""
     flows: _Flows = 16
     network: Network = IPv4Network("10.0.0.0/8")
-    """One flow goes to each of so many equal parts of it. The DUT must have routes to it."""
+    """Network of the destinations, divided into equal parts with one flow each. The DUT must have routes to it."""
     frame_size: Mix = Field(default_factory=lambda: Mix.model_validate(64))
     times: _Times = 3
-    """How often the path fails and comes back."""
+    """Number of times that the path fails and recovers."""
     before: Duration = Seconds(1.0)
     after: Duration = Seconds(5.0)
-    """Flows that are not back by then are said to be so."""
+    """Time of load after an event; flows that have not recovered by its end are reported."""
     drain: Duration = Seconds(0.5)
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
-        """Whether the times can be kept, and each flow has enough frames and a destination."""
+        """Check that the times are in range, and that each flow has enough frames and a destination."""
         yield from super().own_faults()
         yield from outside(
             [
@@ -164,11 +164,11 @@ class ConvergenceWorkload(WorkloadModel):
             yield fault(("network",), what, FaultKind.RANGE)
 
     def count(self, every_link: Mapping[str, LinkBounds]) -> int:
-        """How many drives there are."""
+        """Return the number of drives."""
         return super().count(every_link) * len(self.events)
 
     def drives(self, every_link: Iterable[str]) -> Iterator[WorkloadDrive]:
-        """One a set of links and event."""
+        """Yield one drive per set of links and event."""
         each = self.before + self.after + self.drain + AROUND_TRIAL_S
         for links in self.link_sets(every_link):
             for event in self.events.values():
@@ -186,7 +186,7 @@ class ConvergenceWorkload(WorkloadModel):
                 yield WorkloadDrive(links, setting, Seconds((1 + 2 * self.times) * each), self.frame_size)
 
     def incompatibilities(self, bounds: Mapping[str, LinkBounds]) -> Iterator[tuple[Loc, str]]:
-        """Frames longer than an MTU, a rate above a line rate, and a network of another version of IP than a link's."""
+        """Yield faults: frames longer than an MTU, a rate above line rate, or a network of another IP version than the link's."""
         for name in sorted({name for links in self.link_sets(bounds) for name in links}):
             bound = bounds[name]
             if self.frame_size.longest > bound.longest_frame:
@@ -198,7 +198,7 @@ class ConvergenceWorkload(WorkloadModel):
                 yield ("network",), f"{self.network} has no way over link {name}: its IP is of another version"
 
     def unfit(self, written: Mapping[str, Any], bed: TestbedShape) -> Iterator[tuple[Loc, str]]:
-        """Hosts that are not there or take no commands, and ports that are on no link or that only their own system can set down."""
+        """Yield faults: hosts that do not exist or take no commands, and ports that are on no link or that dutlab cannot set down."""
         del written
         known = {str(port) for link in bed.find().links.values() for port in link.ports} if bed.find is not None else set[str]()
         for name, event in self.events.items():

@@ -1,4 +1,4 @@
-"""Workload `datagrams`: UDP of many lengths, below and above what one packet carries."""
+"""Workload `datagrams`: UDP datagrams of many lengths, with and without fragmentation."""
 
 from __future__ import annotations
 
@@ -20,33 +20,33 @@ from dutlab.units import Seconds
 
 LONGEST_DATAGRAM = 65507  # RFC 768 over IPv4: 65535 less 20 and 8 bytes of headers
 AROUND_S = Seconds(1.5)
-"""Time for a server and a client to begin and end."""
+"""Time in which a server and a client begin and end."""
 PATH_MTU_S = Seconds(5.0)
 
 _Length = Annotated[int, Strict(), Field(ge=LEAST_PAYLOAD, le=LONGEST_DATAGRAM)]
 
 
 class DatagramsSetting(Setting):
-    """Datagrams of each length in turn."""
+    """Setting of a trial: datagrams of each length in turn."""
 
     kind: Literal["datagrams"] = "datagrams"
     lengths_bytes: Annotated[tuple[_Length, ...], Field(min_length=1), Words("lengths bytes {}", place=1)]
     left_out: ClassVar[frozenset[str]] = frozenset({"rate_bps", "omit_s"})
     rate_pps: Annotated[PositiveRate | None, AT_RATE] = None
     rate_bps: Annotated[Annotated[float, Field(gt=0)] | None, Words("rate bps {}", place=1)] = None
-    """Rate of payload, of all streams together."""
+    """Payload rate of all streams together, in bits a second."""
     omit_s: Annotated[int, Field(ge=0, le=LONGEST_OMIT), OMITS] = 0
     streams: Annotated[int, Field(ge=1, le=MOST_STREAMS), STREAMS]
     duration_s: Annotated[int, Field(ge=1), LASTS]
 
     @property
     def flows(self) -> int:
-        """One a stream."""
+        """Number of flows, one per stream."""
         return self.streams
 
 
 class DatagramsWorkload(WorkloadModel):
-    """`iperf3 -u` with each length in turn, and the path MTU that explains where the answer steps."""
+    """`iperf3 -u` with each length in turn, and the path MTU, which explains steps in the result."""
 
     tool: ClassVar[str] = "iperf3"
     needs: ClassVar[frozenset[Need]] = frozenset({Need.IPERF3})
@@ -54,19 +54,19 @@ class DatagramsWorkload(WorkloadModel):
     goes_to_sink: ClassVar[bool] = True
 
     lengths: tuple[_Length, ...] = (16, 64, 128, 256, 512, 1024, 1280, 1472, 1473, 1500)
-    """Bytes of payload (`-l`)."""
+    """Lengths of the datagrams, in bytes of payload (`-l`)."""
     rate: FrameRate | None = None
-    """Datagrams a second on each link; None is as fast as it can."""
+    """Datagrams a second on each link; None is full speed."""
     bit_rate: PayloadRate | None = None
-    """Instead: bits of payload a second on each link (`-b`), the same at each length."""
+    """Payload rate on each link (`-b`), the same at each length; in place of `rate`."""
     omit: Duration = Seconds(0.0)
-    """Left out at the start of each length (`-O`)."""
+    """Time left out at the start of each length (`-O`)."""
     streams: Annotated[int, Strict(), Field(ge=1, le=128)] = 1
     duration: Duration = Seconds(5.0)
     """Duration of each length."""
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
-        """Check that there are lengths, each once, and iperf3 takes the time."""
+        """Check that there are lengths without duplicates, and that iperf3 accepts the times."""
         yield from super().own_faults()
         yield from each_once("lengths", [str(n) for n in self.lengths])
         if not float(self.duration).is_integer() or not 1 <= self.duration <= LONGEST_TRIAL:
@@ -79,7 +79,7 @@ class DatagramsWorkload(WorkloadModel):
             yield fault(("bit_rate",), "cannot be combined with rate; write one of them", FaultKind.CONFLICT)
 
     def drives(self, every_link: Iterable[str]) -> Iterator[WorkloadDrive]:
-        """One a set of links: all lengths are one trial."""
+        """Yield one drive per set of links; a trial has all lengths."""
         setting = DatagramsSetting(
             lengths_bytes=self.lengths,
             rate_pps=self.rate,

@@ -1,4 +1,4 @@
-"""Workload `exact`: instructions a frame of a Linux guest on a simulated processor, which counts them."""
+"""Workload `exact`: instructions per frame of a Linux guest on a simulated processor, which counts them."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from dutlab.systems.modes import GUEST_TUNNELS, TWO_ROUTERS
 from dutlab.units import Seconds
 
 MOST = 50_000
-"""Flows differ by source port, routes by the last two bytes of an address."""
+"""Most flows, rules or routes: flows differ by source port, routes by the last two bytes of an address."""
 MOST_FRAMES = 1_000_000
-"""Most frames of a pass."""
+"""Most frames per pass."""
 _TRIAL_S, _PROFILE_S = 4.0, 8.0
 _SHORTEST, _LEAST_MTU = 64, 68
 _LONGEST = LONGEST_FRAME - ETH_FRAME_OVERHEAD
@@ -40,11 +40,11 @@ _Count = Annotated[int, Strict(), Field(ge=0, le=MOST)]
 _Tunnels = Annotated[int, Strict(), Field(ge=1, le=MOST_TUNNELS)]
 _Mtu = Annotated[int, Strict(), Field(ge=_LEAST_MTU, le=_LONGEST)]
 Offload = Literal["none", "gro"]
-"""Offload of the router's receiving port before its kernel has the frame."""
+"""Offload of the router's receiving port, which acts before the kernel gets the frame."""
 
 
 class ExactSetting(Setting):
-    """Frames of one size or mix, in one guest."""
+    """Setting of a trial: frames of one size or mix, in one guest."""
 
     kind: Literal["exact"] = "exact"
     left_out: ClassVar[frozenset[str]] = frozenset({"kernel", "modules", "cpu", "limit_s"})
@@ -59,26 +59,26 @@ class ExactSetting(Setting):
     offload: Annotated[Offload, Words("{} on", {"none": ""})] = "none"
     cpu: Annotated[str, Words("processor {}", {"max": ""})] = "max"
     kernel: Annotated[str | None, Words("kernel {}")] = None
-    """Its file; None is the newest of Debian's for clouds."""
+    """File of the guest's kernel; None is the newest Debian cloud kernel."""
     modules: Annotated[str | None, ELSEWHERE] = None
-    """The folder of its modules; None is that of its release below /lib/modules."""
+    """Folder of the kernel's modules; None is the folder of its release in /lib/modules."""
     limit_s: Annotated[int, ELSEWHERE] = 600
-    """The longest that the guest may take, by its own clock."""
+    """Time limit of the guest in seconds, by its own clock."""
     profile: Annotated[bool, ELSEWHERE] = False
-    """True if it records the functions that take the instructions. Figures are the same with it."""
+    """True to record the instructions of each function. It does not change the figures."""
 
     @cached_property
     def params(self) -> Params:
-        """A cell is the same with a profile and without."""
+        """Parameters without `profile`, which does not change the cell."""
         return {key: value for key, value in super().params.items() if key != "profile"}
 
     @property
     def of_any_kernel(self) -> Self:
-        """Return it without the kernel: what is compared where each side has one."""
+        """The setting without its kernel, for comparisons between kernels."""
         return self.model_copy(update={"kernel": None, "modules": None})
 
     def with_frames(self, times: int) -> Self:
-        """Return it with so many times the frames, so that timer ticks fall on others; with a profile, which shows where a change is."""
+        """Return the setting with `times` as many frames, so that timer ticks hit other frames, and with a profile to locate changes."""
         return self.model_copy(update={"frames": min(times * self.frames, MOST_FRAMES), "profile": True})
 
     @property
@@ -88,7 +88,7 @@ class ExactSetting(Setting):
 
 
 class ExactWorkload(WorkloadModel):
-    """One guest a combination of settings. It counts what it executes; how long that took does not matter."""
+    """One guest per combination of settings. It counts executed instructions, not time."""
 
     tool: ClassVar[str] = "qemu"
     needs: ClassVar[frozenset[Need]] = frozenset({Need.COMMANDS})
@@ -96,25 +96,25 @@ class ExactWorkload(WorkloadModel):
 
     frame_sizes: FrameSizes = Field(default_factory=lambda: tuple(Mix.model_validate(n) for n in (64, 1518)))
     frames: _Frames = 10_000
-    """Frames of each pass. A timer tick more or less in it is an instruction a frame."""
+    """Frames per pass. One timer tick more or less changes the result by about an instruction per frame."""
     flows: tuple[_Flows, ...] = (1,)
     rules: tuple[_Count, ...] = (0,)
     routes: tuple[_Count, ...] = (0,)
     tunnels: tuple[_Tunnels, ...] = (1,)
-    """Of modes with a tunnel. Each frame goes to another, since each has a separate destination."""
+    """Numbers of tunnels, for modes with tunnels. Each tunnel has a separate destination, and frames use them in turn."""
     mtu: tuple[_Mtu, ...] = (1500,)
     offload: tuple[Offload, ...] = ("none",)
     cpu: Annotated[str, Field(pattern=r"^[\w.,+=-]+$")] = "max"
-    """A processor of QEMU (`qemu-system-x86_64 -cpu help`), which decides how the kernel copies, sums and encrypts."""
+    """QEMU's processor model (`qemu-system-x86_64 -cpu help`). It determines the kernel's code for copies, checksums and encryption."""
     kernel: str | None = None
     modules: str | None = None
     limit_s: Annotated[int, Strict(), Field(ge=10, le=86_400)] = 600
     profile: Annotated[bool, Strict()] = False
-    """Say which functions take the instructions."""
+    """True to show the instructions of each function."""
 
     @classmethod
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> Iterator[InitErrorDetails]:
-        """Check that each thing is there, once, and frames fit the MTU."""
+        """Check that lists have values without duplicates, and that frames fit the MTU."""
         yield from super().cross_faults(data, made)
         if data.get("links") is not None:
             yield fault(("links",), "the guest has its own link; leave it out", FaultKind.CONFLICT)
@@ -137,7 +137,7 @@ class ExactWorkload(WorkloadModel):
                 yield fault((key,), "write the whole path, from / on", FaultKind.TYPE)
 
     def unfit(self, written: Mapping[str, Any], bed: TestbedShape) -> Iterator[tuple[Loc, str]]:
-        """A testbed without such a guest, and modes without tunnels."""
+        """Yield faults: a testbed without such a guest, and modes without tunnels."""
         if bed.family != EXACT:
             yield (), f"boots a separate guest: write a testbed with one host, `dut: {{local: true, family: {EXACT}}}`, and no links"
         modes, able = (written.get("factors") or {}).get(MODE), {mode.name for mode in (TWO_ROUTERS, *GUEST_TUNNELS)}
@@ -149,12 +149,12 @@ class ExactWorkload(WorkloadModel):
         return sum(1 for _ in self.drives(every_link))
 
     def link_sets(self, every_link: Any) -> tuple[LinkSet, ...]:  # noqa: ANN401 the base's
-        """It drives no link."""
+        """Return no sets, since the workload drives no link."""
         del every_link
         return ()
 
     def drives(self, every_link: Mapping[str, Any]) -> Iterator[WorkloadDrive]:
-        """Each combination."""
+        """Yield one drive per combination of settings."""
         del every_link
         for offload, mtu, tunnels, routes, rules, flows, mix in product(
             self.offload, self.mtu, self.tunnels, self.routes, self.rules, self.flows, self.frame_sizes

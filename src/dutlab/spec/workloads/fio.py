@@ -1,4 +1,4 @@
-"""Workload `fio`: I/O on drives of the testbed, with any option of fio; a list of values is a trial each.
+"""Workload `fio`: I/O on drives of the testbed, with any fio option. Each value in a list is a separate trial.
 
 - fio:
     drives: [each, together]
@@ -6,7 +6,7 @@
     ramp: 2s
     duration: 30s
 
-`job` is a job file in place of `options`; then `options` are added to each of its jobs.
+`job` is a job file in place of `options`. With both, `options` are added to each job.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from dutlab.spec.workloads.setting import ELSEWHERE, DurationSaid, Params, RampS
 from dutlab.units import Seconds, number_or_text
 
 READS = frozenset({"read", "randread"})
-"""The values of `rw` that leave a drive as it was (fio's HOWTO, `readwrite`)."""
+"""Values of `rw` that do not change a drive (fio's HOWTO, `readwrite`)."""
 WRITES = frozenset({"write", "randwrite", "rw", "readwrite", "randrw", "trim", "randtrim", "trimwrite", "randtrimwrite"})
 _RANDOM = frozenset({"randwrite", "randrw"})
 ENGINES = frozenset(
     {"sync", "psync", "vsync", "pvsync", "pvsync2", "libaio", "posixaio", "io_uring", "io_uring_cmd", "mmap", "splice", "sg", "null"}
 )
-"""I/O engines that go where `filename` says and nowhere else."""
+"""fio's I/O engines that access only `filename`."""
 OURS = frozenset({"runtime", "timeout", "ramp_time", "time_based"})
 PASSED_OVER = OURS | {"filename", "group_reporting", "new_group", "name"}
-"""Options of a job file that dutlab sets itself."""
+"""Options of a job file that are ignored, since dutlab sets them itself."""
 _ELSEWHERE = (
     r"filename\w*|directory|opendir|include|exec_\w+|trigger\w*|read_iolog|write_iolog|replay_\w+|write_\w+_log|log_\w+|output\w*|server|client"
     r"|allow_mounted_write|cgroup\w*|ioscheduler|verify_state\w*|kb_base|unit_base|create_only|unlink\w*|new_group|group_reporting|wait_for"
@@ -49,9 +49,9 @@ _ELSEWHERE = (
 _NOT_TAKEN = re.compile(_ELSEWHERE)
 _PLACE_OR_LOG = re.compile(r"filename\w*|directory|output\w*|write_\w+_log|log_\w+")
 DEFAULTS = {"direct": "1", "ioengine": "libaio"}
-"""Defaults of dutlab where fio's would go through the page cache, one request at a time."""
+"""dutlab's defaults, since fio's would use the page cache with one request at a time."""
 HOW = {"thread": "1", "allow_mounted_write": "0", "time_based": "1", "group_reporting": "1", "new_group": "1", "per_job_logs": "0"}
-"""Options of every job that dutlab has fio run; no setting, so no cell differs by them."""
+"""Options that dutlab sets in every job; they are not part of a setting, so cells do not differ by them."""
 _KEY = re.compile(r"[a-z][a-z0-9_]{0,48}")
 _VALUE = re.compile(r"[\w.,:%/+ =@*-]{1,200}", re.ASCII)
 MOST_JOBS = 64
@@ -85,39 +85,39 @@ OPTIONS_SAID: Mapping[str, Words] = {
     "bs": Words("blocks of {}"),
     "ioengine": Words("by {}"),
 }
-"""Other options are called by their names."""
+"""Words of common options; others are shown by their names."""
 
 
 class FioSetting(DriveSetting):
-    """One job, or one job file, on one set of drives."""
+    """Setting of a trial: one job, or one job file, on one set of drives."""
 
     kind: Literal["fio"] = "fio"
     also: ClassVar[Mapping[str, Words]] = OPTIONS_SAID
     options: Annotated[dict[str, str], ELSEWHERE]
-    """fio's option names → values, in the order in which they were written."""
+    """fio option → value, in the order in which they were written."""
     job: Annotated[str, Words("job {}", place=1)] = ""
-    """A job file; empty for one job of the options alone."""
+    """Text of a job file; empty for one job with only `options`."""
     duration_s: DurationSaid
     ramp_s: RampSaid
 
     @property
     def loaded_s(self) -> Seconds:
-        """The ramp too, of each stage of a job file one after another."""
+        """Duration with the ramp, added up over the stages of a job file."""
         return Seconds((self.ramp_s + self.duration_s) * (len(stages(self.job)) if self.job else 1))
 
     @property
     def results(self) -> dict[str, tuple[str, ...]]:
-        """Results of a job file: name → the jobs that it is the sum of, the first under an empty name where all run at once."""
+        """Results of a job file: name → jobs whose sum it is. The name of the sum is empty where all jobs run at once."""
         return results(self.job) if self.job else {}
 
     @property
     def not_taken(self) -> str:
-        """Options of the job file that dutlab sets itself, in words."""
+        """Sentence on the options of the job file that dutlab sets itself; empty without any."""
         return not_taken(self.job) if self.job else ""
 
     @property
     def writing(self) -> tuple[tuple[float, int | None], ...]:
-        """Duration with the ramp. There is no size for a job file, or for anything but random blocks of one size."""
+        """Time of the writes with the ramp, and the block size. Only random blocks of one size, without a job file, have a size."""
         way, size = self.options.get("rw", "").partition(":")[0], self.options.get("bs", "4k")
         plain = not self.job and way in _RANDOM and not any(name.startswith(("bs", "blocksize")) and name != "bs" for name in self.options)
         if not self.writes:
@@ -128,18 +128,18 @@ class FioSetting(DriveSetting):
 
     @cached_property
     def params(self) -> Params:
-        """Each option under its own name: numbers are numbers, so that depths are in their order."""
+        """Each option under its own name; numbers are kept as numbers, so that depths are sorted by value."""
         times: dict[str, float] = {"ramp_s": self.ramp_s, "duration_s": self.duration_s}
         return {**({"job": " ".join(sections(self.job))} if self.job else {}), **params_of_options(self.options), **times}
 
 
 def params_of_options(options: Mapping[str, str]) -> dict[str, str | int]:
-    """Each by its name; a number is a number."""
+    """Return option → value, with whole numbers as numbers."""
     return {name: number_or_text(text) for name, text in options.items()}
 
 
 def params_of(options: Mapping[str, str]) -> Params:
-    """Return parameters from a report's job options: those of the cell that it was measured in, if dutlab had it written."""
+    """Return parameters from the job options in fio's report. If dutlab ran the job, they are those of the cell."""
     is_ours = options.get("allow_mounted_write") == HOW["allow_mounted_write"]
     rest = {
         name: text
@@ -151,18 +151,18 @@ def params_of(options: Mapping[str, str]) -> Params:
 
 
 class FioWorkload(DriveWorkload):
-    """One trial a set of drives and combination of options."""
+    """One trial per set of drives and combination of options."""
 
     setting: ClassVar[type[Setting]] = FioSetting
 
     options: Annotated[dict[str, Levels], Field(default_factory=dict)]
     job: str = ""
     ramp: Duration = Seconds(0.0)
-    """I/O before what is measured (fio's ramp_time)."""
+    """Time of I/O before the measured time (fio's ramp_time)."""
     duration: Duration = Seconds(30.0)
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
-        """Check that fio would do it, to these drives and to nothing else."""
+        """Check that fio accepts the options, and that they access only these drives."""
         yield from super().own_faults()
         if not self.options and not self.job:
             yield fault(
@@ -176,7 +176,7 @@ class FioWorkload(DriveWorkload):
         yield from (fault(("job",), what) for what in _job_faults(self.job, self))
 
     def settings(self) -> Iterator[tuple[FioSetting, float]]:
-        """Each combination of the options."""
+        """Yield each combination of the options, with its duration."""
         for values in product(*self.options.values()):
             options = dict(zip(self.options, values, strict=True))
             changes = writes(options, self.job)
@@ -186,27 +186,27 @@ class FioWorkload(DriveWorkload):
             yield setting, setting.loaded_s
 
     def what_writes(self) -> Loc | None:
-        """The way to read or write."""
+        """Return the place of `rw` if the workload writes; None otherwise."""
         values = self.options.get("rw", ("",))
         return ("options", "rw") if any(writes({"rw": rw} if rw else {}, self.job) for rw in values) else None
 
 
 def access_options(reads: int, *, random: bool) -> dict[str, str]:
-    """Return fio's options to read so many percent, and to write the others."""
+    """Return fio's options for `reads` percent of reads, the rest being writes."""
     way = {100: "read", 0: "write"}.get(reads, "rw")
     mix = {"rwmixread": str(reads)} if way == "rw" else {}
     return {"rw": f"rand{way}", "norandommap": "1", **mix} if random else {"rw": way, **mix}
 
 
 def writes(options: Mapping[str, str], job: str = "") -> bool:
-    """Whatever is not known to read only writes."""
+    """Return whether a job may write: true unless every job is known only to read."""
     if "rw" in options:
         return options["rw"].partition(":")[0] not in READS
     return any(of.get("rw", of.get("readwrite", "read")).partition(":")[0] not in READS for of in sections(job).values())
 
 
 def faults_of_options(options: Mapping[str, Sequence[str]]) -> Iterator[InitErrorDetails]:
-    """Yield faults of options and of the levels of each."""
+    """Yield faults of options and of their values."""
     for name, values in options.items():
         yield from (fault(("options", name), what) for what in dict.fromkeys(w for level in values for w in _option_faults(name, level)))
         if len(set(values)) < len(values) or not values:
@@ -215,7 +215,7 @@ def faults_of_options(options: Mapping[str, Sequence[str]]) -> Iterator[InitErro
 
 
 def _option_faults(name: str, value: str) -> Iterator[str]:
-    """Why an option is not given to fio."""
+    """Yield the reasons why an option with this value is refused."""
     if not _KEY.fullmatch(name):
         yield "not an option of fio; write it as fio's manual does, as in iodepth"
     elif name in OURS:

@@ -1,4 +1,4 @@
-"""Job files of fio: their sections, which of them run at the same time, and which of their options dutlab sets itself."""
+"""Job files of fio: their sections, the jobs that run at the same time, and the options that dutlab sets itself."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from configparser import ConfigParser
 from configparser import Error as ConfigError
 
 STONEWALL = ("stonewall", "wait_for_previous")
-"""Both names of one option: the job waits for all jobs before it in the file (fio's HOWTO)."""
+"""The two names of one option: the job waits for all earlier jobs of the file (fio's HOWTO)."""
 WAIT_FOR = "wait_for"
 ORDER = frozenset({*STONEWALL, WAIT_FOR})
-"""Options that put jobs one after another."""
+"""Options that make jobs run one after another."""
 GROUPED = "group_reporting"
 TIMES = {"runtime": "duration", "timeout": "duration", "ramp_time": "ramp"}
-"""fio's option → the key that sets it."""
+"""fio option → the workload's key that sets it."""
 _FIO_TIMES = {"us": 1e-6, "ms": 1e-3, "": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _FIO_TIME = re.compile(r"(\d+(?:\.\d+)?)(us|ms|s|m|h|d|)")
 
 
 class _JobFile(ConfigParser):
-    """Keeps names of options as they are written."""
+    """Parser that keeps the case of option names."""
 
     def optionxform(self, optionstr: str) -> str:
         return optionstr
 
 
 def sections(job: str) -> dict[str, dict[str, str]]:
-    """The jobs of a job file by name, each with what [global] says. Raises ValueError."""
+    """Return the jobs of a job file by name, each with the options of [global]. Raises ValueError."""
     reader = _JobFile(
         delimiters=("=",), comment_prefixes=("#", ";"), allow_no_value=True, interpolation=None, default_section="global", strict=True
     )
@@ -40,10 +40,10 @@ def sections(job: str) -> dict[str, dict[str, str]]:
 
 
 def stages(job: str) -> tuple[tuple[str, ...], ...]:
-    """Names of the jobs that run at the same time, in the order of their stages: all of a stage end before the next begins.
+    """Return the stages of a job file, in order: each has the names of jobs that run at the same time, and ends before the next begins.
 
-    Every job of a file runs for the same time, so a job that waits for another begins with those that waited for its neighbours.
-    Raises ValueError for a file that is none, and where a job waits for one that is not before it.
+    All jobs of a file run for the same time, so the jobs that wait for jobs of one stage begin together.
+    Raises ValueError for text that is not a job file, and for a job that waits for one that is not before it.
     """
     place: dict[str, int] = {}
     first = 0
@@ -58,15 +58,15 @@ def stages(job: str) -> tuple[tuple[str, ...], ...]:
 
 
 def in_figures(name: str) -> str:
-    """A job's name as figures have it: `NAME/read_iops`."""
+    """Return the form of a job's name in figures, such as `NAME/read_iops`."""
     return re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_").lower()
 
 
 def results(job: str) -> dict[str, tuple[str, ...]]:
-    """Name of each result → the jobs that it is the sum of; jobs that never run at the same time are never added up.
+    """Return name of a result → jobs whose sum it is. Only jobs that run at the same time are added.
 
-    A file of one stage has the sum of all under an empty name. A stage of several jobs has its sum, `stage_1`, and each of its jobs that
-    does not ask for `group_reporting` has its own result too.
+    A file with one stage has the sum of all jobs under an empty name. In a file with several stages, a stage of several jobs has its sum,
+    `stage_1`. Jobs of such a stage without `group_reporting` also have separate results.
     """
     of_sections, of_stages = sections(job), stages(job)
     jobs_by_result: dict[str, tuple[str, ...]] = {}
@@ -82,19 +82,19 @@ def results(job: str) -> dict[str, tuple[str, ...]]:
 
 
 def is_set(options: Mapping[str, str], name: str) -> bool:
-    """Return whether an option without a value, or with a true one, is there."""
+    """Return whether an option is present with a true value or without a value."""
     return options.get(name, "0") != "0"
 
 
 def seconds_of(text: str) -> float | str:
-    """`500ms`, `2m`, `30`: fio's own unit is the second. What is none of these is kept as it is."""
+    """Return the seconds of `500ms`, `2m` or `30` (fio's default unit is the second); any other text is returned unchanged."""
     match = _FIO_TIME.fullmatch(text)
     seconds = float(match[1]) * _FIO_TIMES[match[2]] if match else math.inf
     return seconds if math.isfinite(seconds) else text
 
 
 def order_faults(job: str, *, duration_s: float, ramp_s: float) -> Iterator[str]:
-    """Why the jobs of a file cannot be run as it says: their order, and times that `duration` and `ramp` set. Raises ValueError."""
+    """Yield reasons why a job file cannot run as written: names, order, and times that `duration` and `ramp` set. Raises ValueError."""
     try:
         stages(job)
     except ValueError as error:
@@ -119,7 +119,7 @@ def order_faults(job: str, *, duration_s: float, ramp_s: float) -> Iterator[str]
 
 
 def not_taken(job: str) -> str:
-    """Options of the file that dutlab sets itself, with their values; empty where there are none."""
+    """Return a sentence on the options of the file that dutlab sets itself, with their values; empty where there are none."""
     options = dict.fromkeys(
         f"{name}={value}"
         for of in sections(job).values()

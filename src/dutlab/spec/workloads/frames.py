@@ -1,4 +1,4 @@
-"""Settings of every workload that sends frames: their sizes, and how fast a link takes them."""
+"""Base models of workloads that send frames: frame sizes, generators, and checks against the links."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from dutlab.spec.workloads.base import LONGEST_TRIAL, LONGEST_WAIT, LinkSet, Nee
 from dutlab.units import Pps, Seconds, line_rate, si
 
 ROUNDING = 1e-9
-"""Rounding error allowed in a rate that is the line rate itself."""
+"""Allowed rounding error, as a share, of a rate equal to line rate."""
 
 
 HELD_AND_WATCHED: tuple[tuple[Loc, GeneratorFeature], ...] = ((("rate",), GeneratorFeature.RATE), ((), GeneratorFeature.READINGS))
-"""Features of a generator for a workload that holds its `rate` and reads each second."""
+"""Generator features for a workload with a constant `rate` and readings of each second."""
 
 
 class FrameWorkload(WorkloadModel):
-    """Sizes of frames (bytes with FCS) or mixes; each with each set of links is a setting."""
+    """Workload with frame sizes (bytes with FCS) or mixes; each size with each set of links is a setting."""
 
     tool: ClassVar[str] = "engine"
     needs: ClassVar[frozenset[Need]] = frozenset({Need.FRAMES})
@@ -37,10 +37,10 @@ class FrameWorkload(WorkloadModel):
 
     frame_sizes: FrameSizes
     generator: Generator | None = None
-    """Generator of the frames; None is that of the experiment."""
+    """Generator of the frames; None is the experiment's."""
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
-        """Check that there are sizes, each once."""
+        """Check that there are sizes without duplicates."""
         yield from super().own_faults()
         yield from each_once("frame_sizes", [mix.name for mix in self.frame_sizes])
 
@@ -49,11 +49,11 @@ class FrameWorkload(WorkloadModel):
         return len(self.link_sets(every_link)) * len(self.frame_sizes)
 
     def sized(self, every_link: Iterable[str]) -> Iterator[tuple[LinkSet, Mix]]:
-        """Each set of links with each size."""
+        """Return each set of links with each size."""
         return product(self.link_sets(every_link), self.frame_sizes)
 
     def incompatibilities(self, bounds: Mapping[str, LinkBounds]) -> Iterator[tuple[Loc, str]]:
-        """Frames longer than an MTU."""
+        """Yield a fault for frames longer than an MTU."""
         for name in self.driven(bounds):
             for i, mix in enumerate(self.frame_sizes):
                 if mix.longest > (most := bounds[name].longest_frame):
@@ -63,14 +63,14 @@ class FrameWorkload(WorkloadModel):
                     )
 
     def too_short(self, traffic: Traffic, *, ipv6: bool) -> Iterator[tuple[Loc, str]]:
-        """Frames in which headers and probe of `traffic` have no room."""
+        """Yield a fault for frames too short for the headers and the probe of `traffic`."""
         least = traffic.shortest(ipv6=ipv6)
         for i, mix in enumerate(self.frame_sizes):
             if mix.shortest < least:
                 yield ("frame_sizes", i), f"{mix.name}: a frame of this traffic has at least {least} bytes with FCS"
 
     def misfits_of(self, traffic: Traffic, bounds: Mapping[str, LinkBounds], at: Loc) -> Iterator[tuple[Loc, str]]:
-        """Yield parts of `traffic` that the links' version of IP does not allow; `at` is where extension headers are asked for."""
+        """Yield faults of `traffic` with the links' IP version; `at` is the place of the extension headers."""
         versions = {bounds[name].ipv6 for name in self.driven(bounds)}
         for ipv6 in sorted(versions):
             yield from self.too_short(traffic, ipv6=ipv6)
@@ -80,7 +80,7 @@ class FrameWorkload(WorkloadModel):
             yield at, f"only IPv6 has extension headers, and link {next(n for n in self.driven(bounds) if not bounds[n].ipv6)} is of IPv4"
 
     def asks(self) -> Iterator[tuple[Loc, GeneratorFeature]]:
-        """Yield features that not every generator has, by the place in the body; a workload adds its needs beyond sizes and links."""
+        """Yield (place in the body, needed generator feature) for sizes and links; subclasses add their needs."""
         for i, mix in enumerate(self.frame_sizes):
             if mix.sequence is not None:
                 yield ("frame_sizes", i), GeneratorFeature.ORDER
@@ -91,7 +91,7 @@ class FrameWorkload(WorkloadModel):
                 yield ("links", i), GeneratorFeature.SEVERAL_LINKS
 
     def beyond(self, generator: GeneratorModel, bounds: Mapping[str, LinkBounds]) -> Iterator[tuple[Loc, str]]:
-        """Every reason why `generator` cannot drive this through the DUT of a testbed with these links."""
+        """Yield (place, reason) where `generator` cannot drive this workload on these links."""
         versions = {bounds[name].ipv6 for name in self.driven(bounds)}
         of_testbed = [GeneratorFeature.ROUTED, *(GeneratorFeature.IPV6 if ipv6 else GeneratorFeature.IPV4 for ipv6 in sorted(versions))]
         shared = [
@@ -108,15 +108,15 @@ class FrameWorkload(WorkloadModel):
                 yield ("frame_sizes", i), what
 
     def sent_by(self, generator: GeneratorModel) -> tuple[GeneratorModel, ...]:
-        """Return the generators of its frames, where `generator` is what the experiment or the testbed names."""
+        """Return the generators of its frames; `generator` is that of the experiment or testbed."""
         return (generator,)
 
     def driven(self, every_link: Iterable[str]) -> list[str]:
-        """The links that any trial drives, by name."""
+        """Return the sorted names of the links that any trial drives."""
         return sorted({name for links in self.link_sets(every_link) for name in links})
 
     def above_line_rate(self, at: Loc, rate: Pps | None, bounds: Mapping[str, LinkBounds]) -> Iterator[tuple[Loc, str]]:
-        """A fault at `at` for each link that does not carry so many frames a second of some size."""
+        """Yield a fault at `at` for each link that cannot carry `rate` at some frame size."""
         for name in self.driven(bounds):
             speed = bounds[name].speed
             slow = [
@@ -128,7 +128,7 @@ class FrameWorkload(WorkloadModel):
 
 
 def each_once(key: str, names: Sequence[str]) -> Iterator[InitErrorDetails]:
-    """Yield faults of a list that must not be empty and says nothing twice."""
+    """Yield faults of a list that must not be empty or have duplicates."""
     if not names:
         yield fault((key,), "empty; write at least one", FaultKind.MISSING)
     for i, name in enumerate(names):
@@ -137,50 +137,50 @@ def each_once(key: str, names: Sequence[str]) -> Iterator[InitErrorDetails]:
 
 
 def alone(links: Sequence[LinkSet] | None, why: str) -> Iterator[InitErrorDetails]:
-    """A fault for each set of links that is more than one link, of a workload that drives one at a time."""
+    """Yield a fault for each set of several links, for a workload that drives one link at a time."""
     for i, together in enumerate(links or ()):
         if len(together) > 1:
             yield fault(("links", i), f"one link at a time: {why}", FaultKind.CONFLICT)
 
 
 def outside(limits: Iterable[tuple[str, float | None, float, float]], unit: str = "s") -> Iterator[InitErrorDetails]:
-    """A fault for each (key, value, least, most) whose value is given and not between the two."""
+    """Yield a fault for each (key, value, least, most) whose value is given and out of range."""
     for key, value, low, high in limits:
         if value is not None and not low <= value <= high:
             yield fault_of_key(key, f"must be {low:g}{unit} to {high:g}{unit}, not {value:g}{unit}", FaultKind.RANGE)
 
 
 class FramesAround(FrameWorkload):
-    """Frames with a warm-up before each trial and a drain after it."""
+    """Workload with a warm-up before each trial and a drain after it."""
 
     warmup: Duration = Seconds(1.0)
-    """Sent before the trial and not counted."""
+    """Time of sending before the trial; these frames are not counted."""
     drain: Duration = Seconds(0.5)
-    """Waited after the last frame, before counters are read."""
+    """Wait after the last frame, before counters are read."""
 
     @classmethod
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> Iterator[InitErrorDetails]:
-        """Check that both can be kept."""
+        """Check that both times are in range."""
         yield from super().cross_faults(data, made)
         around = [] if made is None else [("warmup", made.warmup, 0.0, LONGEST_WAIT), ("drain", made.drain, 0.0, LONGEST_WAIT)]
         yield from outside(around)
 
 
 class CarryingTraffic(FrameWorkload):
-    """Frames that a mapping `traffic` describes."""
+    """Workload with the key `traffic`, which describes its frames."""
 
     spaced_bursts: ClassVar[bool] = False
-    """True if its rates are known beforehand, so that bursts at another rate can be checked to fit."""
+    """True if its rates are known in advance, so that bursts can be checked against them."""
 
     traffic: Traffic = Field(default_factory=Traffic)
 
     @property
     def sends_back(self) -> bool:
-        """True if frames go from sink to source, too."""
+        """True if frames are also sent from sink to source."""
         return False
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
-        """Check that the frames hold the traffic, and its addresses are those of one direction of one link."""
+        """Check that the frames have room for the traffic, and that given addresses are used on one direction of one link."""
         yield from super().own_faults()
         traffic = self.traffic
         if traffic.elsewhere and (self.sends_back or any(len(links) > 1 for links in self.links or ())):
@@ -196,7 +196,7 @@ class CarryingTraffic(FrameWorkload):
         yield from (fault(at, what, FaultKind.RANGE) for at, what in too_short)
 
     def asks(self) -> Iterator[tuple[Loc, GeneratorFeature]]:
-        """Frames that are not one UDP flow, evenly sent."""
+        """Yield features for frames other than one evenly sent UDP flow."""
         yield from super().asks()
         traffic = self.traffic
         for key, asked, feature in (
@@ -211,23 +211,23 @@ class CarryingTraffic(FrameWorkload):
                 yield ("traffic", key), feature
 
     def incompatibilities(self, bounds: Mapping[str, LinkBounds]) -> Iterator[tuple[Loc, str]]:
-        """Also what the links' version of IP does not allow."""
+        """Yield also faults of the traffic with the links' IP version."""
         yield from super().incompatibilities(bounds)
         yield from self.misfits_of(self.traffic, bounds, ("traffic", "extension_headers"))
 
 
 class TimedFrames(FramesAround):
-    """Trials of one duration."""
+    """Workload whose trials have the same duration."""
 
     shortest: ClassVar[Seconds] = Seconds(0.1)
     duration: Duration = Seconds(30.0)
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
-        """Check that the duration can be kept, too."""
+        """Check also that the duration is in range."""
         yield from super().own_faults()
         yield from outside([("duration", self.duration, self.shortest, LONGEST_TRIAL)])
 
     @property
     def trial_s(self) -> Seconds:
-        """Duration of a trial, without counting."""
+        """Duration of a trial with its warm-up and drain."""
         return Seconds(self.warmup + self.duration + self.drain)

@@ -1,4 +1,4 @@
-"""Workload `generation`: how many frames a second a generator makes on so many cores, sending none of them."""
+"""Workload `generation`: frames a second that a generator makes on a number of cores, without sending them."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from dutlab.spec.workloads.setting import LASTS, STREAMS, MadeSetting, Setting, 
 from dutlab.units import Seconds
 
 AROUND_S = Seconds(1.0)
-"""It begins with a whole second of the clock."""
+"""Time around the measurement, which begins at a full second of the clock."""
 
 _Streams = Annotated[int, Strict(), Field(ge=1, le=MOST_STREAMS)]
 
 
 class GenerationSetting(MadeSetting):
-    """So many processes at once, each of which makes frames of one size. Its generator, ipgen by itself, sends nothing."""
+    """Setting of a trial: concurrent processes that make frames of one size. The generator, ipgen by default, sends nothing."""
 
     kind: Literal["generation"] = "generation"
 
@@ -39,7 +39,7 @@ class GenerationSetting(MadeSetting):
 
 
 class GenerationWorkload(WorkloadModel):
-    """The generator's own benchmark, of each size, number of streams and kind of work, on the host that would send."""
+    """Benchmark of the generator with each size, number of streams and kind of work, on the sending host."""
 
     tool: ClassVar[str] = "ipgen"
     needs: ClassVar[frozenset[Need]] = frozenset({Need.COMMANDS})
@@ -48,12 +48,12 @@ class GenerationWorkload(WorkloadModel):
     generator: Generator | None = None
     frame_sizes: FrameSizes = Field(default_factory=lambda: tuple(Mix.model_validate(n) for n in (64, 512, 1518)))
     streams: tuple[_Streams, ...] = (1,)
-    """Processes at once, each on a separate core where the generator or the testbed has cores for it."""
+    """Numbers of concurrent processes, each on a separate core where the generator or the testbed names cores."""
     work: tuple[FrameWork, ...] = tuple(FrameWork)
     duration: Duration = Seconds(3.0)
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
-        """Check that each thing is there, once, and the generator has a benchmark and takes the sizes and the time."""
+        """Check that lists have values without duplicates, and that the generator has a benchmark for the sizes and the time."""
         yield from super().own_faults()
         yield from each_once("frame_sizes", [mix.name for mix in self.frame_sizes])
         yield from each_once("streams", [str(n) for n in self.streams])
@@ -78,7 +78,7 @@ class GenerationWorkload(WorkloadModel):
         return len(self._of_hosts(every_link)) * len(self.frame_sizes) * len(self.streams) * len(self.work)
 
     def drives(self, every_link: Mapping[str, LinkBounds]) -> Iterator[WorkloadDrive]:
-        """One a host, kind of work, size and number of streams."""
+        """Yield one drive per host, kind of work, size and number of streams."""
         for links, work, size, streams in product(self._of_hosts(every_link), self.work, self.frame_sizes, self.streams):
             setting = GenerationSetting(
                 frame_size=size, work=work, streams=streams, duration_s=int(self.duration), generator=self.generator
@@ -86,7 +86,7 @@ class GenerationWorkload(WorkloadModel):
             yield WorkloadDrive(links, setting, Seconds(self.duration + AROUND_S))
 
     def _of_hosts(self, every_link: Mapping[str, LinkBounds]) -> list[LinkSet]:
-        """The links that were asked for; else one for each host that sends."""
+        """Return the given sets of links, or else one link for each sending host."""
         of_host: dict[str, LinkSet] = {}
         for name, bounds in every_link.items() if self.links is None else ():
             of_host.setdefault(bounds.ends[0], (name,))

@@ -1,4 +1,4 @@
-"""Workload `generators`: what each generator makes, with the DUT between source and sink and without it."""
+"""Workload `generators`: the rate of each generator, with the DUT and without it."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ _Streams = Annotated[int, Strict(), Field(ge=1, le=MOST_STREAMS)]
 
 
 class GeneratorsSetting(LoadSetting):
-    """One generator with so many streams, as fast as it can."""
+    """Setting of a trial: one generator with a number of streams, at full speed."""
 
     kind: Literal["generators"] = "generators"
     left_out: ClassVar[frozenset[str]] = frozenset({"generator", "rate", "traffic"})
 
     streams: Annotated[int, Field(ge=1), STREAMS]
     sender: Annotated[str, Words("sender {}", place=1)]
-    """The host that sends; `s1+s2` of several."""
+    """Sending host; `s1+s2` for several."""
 
 
 class GeneratorsWorkload(TimedFrames):
-    """Each generator on each host, with each number of streams and each frame size, as fast as it can."""
+    """Each generator on each host, with each number of streams and each frame size, at full speed."""
 
     needs: ClassVar[frozenset[Need]] = frozenset({Need.FRAMES, Need.TRANSIT})
     setting: ClassVar[type[Setting]] = GeneratorsSetting
@@ -49,11 +49,11 @@ class GeneratorsWorkload(TimedFrames):
     frame_sizes: FrameSizes = Field(default_factory=lambda: tuple(Mix.model_validate(n) for n in (64, 512, 1518)))
     streams: tuple[_Streams, ...] = (1,)
     senders: tuple[Name, ...] | None = None
-    """The hosts that send, each on the paths that it is an end of; the other end receives. None is the source of each path."""
+    """Sending hosts. Each sends on the paths of which it is an end; the other end receives. None is the source of each path."""
     duration: Duration = Seconds(10.0)
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
-        """Check that each thing is there, once, and the generators have as many streams."""
+        """Check that lists have values without duplicates, and that each generator can send the number of streams."""
         yield from super().own_faults()
         yield from each_once("generators", [g.text() for g in self.generators])
         yield from each_once("streams", [str(n) for n in self.streams])
@@ -73,7 +73,7 @@ class GeneratorsWorkload(TimedFrames):
         return sent * len(self.frame_sizes) * len(self.generators) * len(self.streams)
 
     def drives(self, every_link: Mapping[str, LinkBounds]) -> Iterator[WorkloadDrive]:
-        """One a set of links, size, generator, number of streams and host."""
+        """Yield one drive per set of links, size, generator, number of streams and host."""
         for links, mix in self.sized(every_link):
             for model, streams, directions in product(self.generators, self.streams, _directions(self.senders, links, every_link)):
                 setting = GeneratorsSetting(
@@ -89,7 +89,7 @@ class GeneratorsWorkload(TimedFrames):
                 yield WorkloadDrive(links, setting, self.trial_s, mix)
 
     def incompatibilities(self, bounds: Mapping[str, LinkBounds]) -> Iterator[tuple[Loc, str]]:
-        """Senders that would not send too."""
+        """Yield also a fault for senders that are at no end of the links."""
         yield from super().incompatibilities(bounds)
         ends = sorted({end for name in self.driven(bounds) for end in bounds[name].ends})
         for i, host in enumerate(self.senders or ()):
@@ -98,12 +98,12 @@ class GeneratorsWorkload(TimedFrames):
                 yield ("senders", i), f"{what} {host!r} {did_you_mean(host, ends)}"
 
     def sent_by(self, generator: GeneratorModel) -> tuple[GeneratorModel, ...]:
-        """Each of its list."""
+        """Return the generators of its list."""
         del generator
         return self.generators
 
     def beyond(self, generator: GeneratorModel, bounds: Mapping[str, LinkBounds]) -> Iterator[tuple[Loc, str]]:
-        """Yield what each generator in the list cannot do; that of the experiment is none of them."""
+        """Yield requests that a generator of the list cannot meet; the experiment's `generator` is not used."""
         del generator
         sinks = {bounds[name].ends[-1] for name in self.driven(bounds)}
         back = [(("senders", i), GeneratorFeature.BACK) for i, host in enumerate(self.senders or ()) if host in sinks]
@@ -117,7 +117,7 @@ def _with_streams(model: GeneratorModel, streams: int) -> GeneratorModel:
 
 
 def _directions(senders: Sequence[str] | None, links: LinkSet, wires: Mapping[str, LinkBounds]) -> list[Directions]:
-    """In which a set of links is driven: once for each sender that is the same end of all of them."""
+    """Return the directions in which a set of links is driven: one per sender that is at the same end of all of them."""
     if senders is None:
         return [Directions.FORWARD]
     of_ends = ((Directions.FORWARD, 0), (Directions.BACK, -1))

@@ -22,11 +22,12 @@ LONGEST_OMIT = Seconds(60)  # iperf_api.h, MAX_OMIT_TIME; 3.12 refuses 61
 
 
 Direction = Literal["forward", "reverse", "bidir"]
-"""`reverse`: the client receives (`-R`); `bidir`: both send at once (`--bidir`). The client begins every connection, as filters want."""
+"""`reverse`: the client receives (`-R`); `bidir`: both send at once (`--bidir`). The client begins every connection, since filters may
+require it."""
 
 
 class TcpSetting(Setting):
-    """Request of iperf3 over TCP, in whole seconds: it reads `-t 1.5` as 1 without a word (atoi() in its src/iperf_api.c)."""
+    """Setting of iperf3 over TCP. Times are whole seconds, since iperf3 silently reads `-t 1.5` as 1 (atoi() in its src/iperf_api.c)."""
 
     left_out: ClassVar[frozenset[str]] = frozenset({"zerocopy", "direction"})
 
@@ -38,27 +39,27 @@ class TcpSetting(Setting):
 
     @property
     def flows(self) -> int:
-        """One a stream and direction."""
+        """Number of flows, one per stream and direction."""
         return self.streams * len(self.ways.backs)
 
     @property
     def ways(self) -> Directions:
-        """Directions, by the sender."""
+        """Directions in which data is sent."""
         return {"forward": Directions.FORWARD, "reverse": Directions.BACK, "bidir": Directions.BOTH}[self.direction]
 
     @property
     def loaded_s(self) -> Seconds:
-        """Duration with the part that is left out of the figures."""
+        """Duration, with the time that the figures leave out."""
         return Seconds(self.duration_s + self.omit_s)
 
 
 class Iperf3Setting(TcpSetting):
-    """TCP from source to sink."""
+    """Setting of a trial: TCP between source and sink."""
 
     kind: Literal["iperf3"] = "iperf3"
     left_out: ClassVar[frozenset[str]] = TcpSetting.left_out | {"ends_apart_s"}
     ends_apart_s: Annotated[int, Field(ge=0), Words("links end {} s apart")] = 0
-    """The last link ends so long before the one named before it, and so on; the first lasts for all of the duration."""
+    """Seconds by which each link ends before the link named before it; the first link lasts for the whole duration."""
 
 
 class Iperf3Workload(WorkloadModel):
@@ -71,16 +72,16 @@ class Iperf3Workload(WorkloadModel):
 
     streams: Annotated[int, Strict(), Field(ge=1, le=MOST_STREAMS)] = 4
     omit: Duration = Seconds(5.0)
-    """Left out at the start, while TCP finds its rate."""
+    """Time left out at the start, while TCP finds its rate."""
     duration: Duration = Seconds(30.0)
     zerocopy: Annotated[bool, Strict()] = False
-    """Sent with sendfile(2), which spares the sender a copy (`-Z`)."""
+    """True to send with sendfile(2), which saves the sender a copy (`-Z`)."""
     direction: Direction = "forward"
     ends_apart: Duration = Seconds(0.0)
-    """Time by which each of several links ends before the one named before it, so that the load falls step by step."""
+    """Time by which each link ends before the link named before it, so that the load falls in steps."""
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
-        """Check iperf3's limits: whole seconds, within its range."""
+        """Check that the times are whole seconds within iperf3's limits."""
         yield from super().own_faults()
         for key, value, least, most in (("omit", self.omit, 0, LONGEST_OMIT), ("duration", self.duration, 1, LONGEST_TRIAL)):
             if not float(value).is_integer():
@@ -93,7 +94,7 @@ class Iperf3Workload(WorkloadModel):
             yield fault(("ends_apart",), f"the last link would end after {shortest:g}s; lower it, or raise duration", FaultKind.CONFLICT)
 
     def drives(self, every_link: Mapping[str, LinkBounds]) -> Iterator[WorkloadDrive]:
-        """One a set of links."""
+        """Yield one drive per set of links."""
         setting = Iperf3Setting(
             streams=self.streams,
             omit_s=int(self.omit),

@@ -20,40 +20,40 @@ from dutlab.spec.workloads.setting import CarryingSetting, DrainSaid, DurationSa
 from dutlab.units import Pps, Seconds, si
 
 SEARCH_S = Seconds(30.0)
-"""Time of the short search, for estimates."""
+"""Estimated time of the short search."""
 AROUND_TRIAL_S = Seconds(1.0)
 MOST_SHARE = 10.0
 
 
 class LatencySetting(CarryingSetting):
-    """Loads that are shares of one rate, one after the other."""
+    """Setting of a trial: loads that are shares of one rate, one after another."""
 
     kind: Literal["latency"] = "latency"
     rate_pps: Annotated[PositiveRate | None, Words("of {:pps} a link", {None: "of a rate that a search finds"}, place=-1)] = None
-    """Rate of each link; None is found by a short search."""
+    """Rate of each link, of which the loads are shares; None finds it by a short search."""
     shares_percent: Annotated[tuple[NotNegative, ...], Field(min_length=1), Words("loads of {} %")]
     idle_pps: Annotated[PositiveRate, Words("{} pps at 0 %")]
-    """Rate of a share of 0."""
+    """Rate for a share of 0."""
     duration_s: DurationSaid
     warmup_s: WarmupSaid
     drain_s: DrainSaid
 
 
 class LatencyWorkload(CarryingTraffic, TimedFrames):
-    """Latency over the load axis (RFC 8219 section 7): one trial a share of a rate."""
+    """Latency at several loads (RFC 8219 section 7): one load per share of a rate."""
 
     setting: ClassVar[type[Setting]] = LatencySetting
 
     frame_sizes: FrameSizes = Field(default_factory=lambda: (Mix.model_validate(64),))
     rate: FrameRate | None = None
-    """Rate of each link; None is found by a short search for a rate without loss."""
+    """Rate of each link, of which the loads are shares; None finds one without loss by a short search."""
     shares: tuple[Share, ...] = (0.0, 0.1, 0.5, 0.9, 1.0, 1.1)
     idle_rate: FrameRate = Pps(1000.0)
-    """Rate of a share of 0."""
+    """Rate for a share of 0."""
 
     @classmethod
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> Iterator[InitErrorDetails]:
-        """Check that there are shares, each once, and the times can be kept."""
+        """Check that there are shares without duplicates, and that shares and rates are in range."""
         yield from super().cross_faults(data, made)
         if made is None:
             return
@@ -71,7 +71,7 @@ class LatencyWorkload(CarryingTraffic, TimedFrames):
             )
 
     def drives(self, every_link: Iterable[str]) -> Iterator[WorkloadDrive]:
-        """One a set of links and frame size."""
+        """Yield one drive per set of links and frame size."""
         each = self.trial_s + AROUND_TRIAL_S
         seconds = Seconds(len(self.shares) * each + (SEARCH_S if self.rate is None else 0.0))
         shares = tuple(round(s * 100, 9) for s in self.shares)
@@ -90,12 +90,12 @@ class LatencyWorkload(CarryingTraffic, TimedFrames):
             yield WorkloadDrive(links, setting, seconds)
 
     def asks(self) -> Iterator[tuple[Loc, GeneratorFeature]]:
-        """Loads, and the time of each frame."""
+        """Yield also the features for loads at a rate and for the latency of frames."""
         yield from super().asks()
         yield (), GeneratorFeature.RATE
         yield (), GeneratorFeature.LATENCY
 
     def incompatibilities(self, bounds: Mapping[str, LinkBounds]) -> Iterator[tuple[Loc, str]]:
-        """Frames longer than an MTU, and a rate above a line rate."""
+        """Yield also a fault for a rate above line rate."""
         yield from super().incompatibilities(bounds)
         yield from self.above_line_rate(("rate",), self.rate, bounds)

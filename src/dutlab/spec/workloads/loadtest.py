@@ -1,4 +1,4 @@
-"""Workload `loadtest`: a ramp of load from nothing to a share of the line rate."""
+"""Workload `loadtest`: a load that rises from 0 to a share of line rate."""
 
 from __future__ import annotations
 
@@ -32,35 +32,35 @@ from dutlab.spec.workloads.setting import (
 from dutlab.units import Pps, Seconds, si
 
 SHORTEST_RAMP = Seconds(2.0)
-"""A ramp is read once a second."""
+"""Shortest ramp: it is read once a second."""
 MOST_TARGET = 10.0
 AT_LIMIT_S = Seconds(10.0)
-"""Time for which the load of the saturated second is offered once more."""
+"""Time for which the load of the saturated second is offered again."""
 
 
 class LoadtestSetting(DirectedSetting):
-    """One ramp."""
+    """Setting of a trial: one ramp."""
 
     kind: Literal["loadtest"] = "loadtest"
     warmup_pps: Annotated[NotNegative, Words("warm-up at {} pps")]
     target_percent: Annotated[Positive, Words("to {} % of line rate")]
-    """Percentage of the line rate."""
+    """Load at the end of the ramp, in percent of line rate."""
     rampup_s: Annotated[SecondsLong, Words("ramp of {} s")]
     hold_s: Annotated[SecondsOrNone, Words("{} s hold")]
     line_rate_bps_l1: Annotated[Positive | None, Words("line rate bps l1 {}", place=1)] = None
-    """None: the link's speed, and a reference where it has none."""
+    """Line rate in bits a second on the wire; None is the link's speed, or a reference where it has none."""
     threshold_percent: Annotated[float, Field(ge=0, lt=100), Words("saturated above {} % loss")]
     warmup_s: WarmupSaid
     drain_s: DrainSaid
 
     @property
     def at_limit_s(self) -> Seconds:
-        """The load of the saturated second."""
+        """Duration of the repeated load of the saturated second, with its drain."""
         return Seconds(AT_LIMIT_S + self.drain_s)
 
 
 class LoadtestWorkload(FramesAround):
-    """Warm-up at a low rate, linear ramp from 0 to a target, hold; read once a second."""
+    """Warm-up at a low rate, linear ramp from 0 to a target, and hold, read once a second."""
 
     setting: ClassVar[type[Setting]] = LoadtestSetting
 
@@ -68,17 +68,17 @@ class LoadtestWorkload(FramesAround):
     warmup_rate: FrameRate = Pps(1000.0)
     warmup: Duration = Seconds(30.0)
     target: Share = 1.0
-    """Share of the line rate that the ramp ends at, each way."""
+    """Load at the end of the ramp in each direction, as a share of line rate."""
     rampup: Duration = Seconds(600.0)
     hold: Duration = Seconds(30.0)
     directions: Literal["both", "forward"] = "both"
     line_rate: BitRate | None = None
-    """Reference of shares. None: the link's speed, and 1 Gbit/s where it has none."""
+    """Line rate to which shares refer; None is the link's speed, or 1 Gbit/s where it has none."""
     threshold: Share = 0.001
     """Share of lost frames above which a second has failed."""
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
-        """Check that the ramp rises in a time that can be kept."""
+        """Check that times, target and threshold are in range."""
         yield from super().own_faults()
         yield from outside(
             [
@@ -92,7 +92,7 @@ class LoadtestWorkload(FramesAround):
             yield fault_of_key("threshold", "must be below 100%: more than everything cannot be lost", FaultKind.RANGE)
 
     def drives(self, every_link: Iterable[str]) -> Iterator[WorkloadDrive]:
-        """One a set of links and frame size."""
+        """Yield one drive per set of links and frame size."""
         for links, mix in self.sized(every_link):
             setting = LoadtestSetting(
                 frame_size=mix,
@@ -111,14 +111,14 @@ class LoadtestWorkload(FramesAround):
             yield WorkloadDrive(links, setting, Seconds(self.warmup + lasts + self.drain), steps=math.ceil(lasts))
 
     def asks(self) -> Iterator[tuple[Loc, GeneratorFeature]]:
-        """A ramp, second by second."""
+        """Yield also the feature for a rate that changes in time."""
         yield from super().asks()
         yield (), GeneratorFeature.PROFILE
         if self.directions == "both":
             yield ("directions",), GeneratorFeature.BOTH_WAYS
 
     def incompatibilities(self, bounds: Mapping[str, LinkBounds]) -> Iterator[tuple[Loc, str]]:
-        """Frames longer than an MTU, a target above a link's speed, links of different speeds in one set."""
+        """Yield also faults for a target above a link's speed, and for links of different speeds in one set."""
         yield from super().incompatibilities(bounds)
         for name in self.driven(bounds):
             speed = bounds[name].speed

@@ -23,7 +23,7 @@ from dutlab.units import Seconds
 
 
 class MatrixSetting(TcpSetting):
-    """From one host to another."""
+    """Setting of a trial: iperf3 from one host to another."""
 
     kind: Literal["matrix"] = "matrix"
     left_out: ClassVar[frozenset[str]] = TcpSetting.left_out | {"protocol"}
@@ -34,22 +34,22 @@ class MatrixSetting(TcpSetting):
     length_bytes: Annotated[int, Field(ge=LEAST_PAYLOAD, le=LONGEST_DATAGRAM), Words("datagrams of {} bytes")]
     """Bytes of a datagram's payload."""
     rate_pps: Annotated[PositiveRate | None, AT_RATE] = None
-    """Datagrams per second; None is as fast as it can."""
+    """Datagrams a second; None is full speed."""
 
     @property
     def ends(self) -> tuple[str, ...]:
-        """The two hosts."""
+        """Client and server."""
         return self.client, self.server
 
     @cached_property
     def params(self) -> Params:
-        """Those of its protocol."""
+        """Parameters that apply to its protocol."""
         others = {"length_bytes", "rate_pps"} if self.protocol == "tcp" else {"omit_s", "zerocopy", "direction"}
         return {name: value for name, value in super().params.items() if name not in others}
 
 
 class MatrixWorkload(Iperf3Workload):
-    """One trial a link and ordered pair of its hosts: of a path through a DUT six, of which four have the DUT's own iperf3 at one end."""
+    """One trial per link and ordered pair of its hosts. A path through a DUT has six pairs; in four of them, the DUT is one end."""
 
     setting: ClassVar[type[Setting]] = MatrixSetting
     goes_to_sink: ClassVar[bool] = False
@@ -57,12 +57,12 @@ class MatrixWorkload(Iperf3Workload):
 
     protocol: Literal["tcp", "udp"] = "tcp"
     length: Annotated[int, Strict(), Field(ge=LEAST_PAYLOAD, le=LONGEST_DATAGRAM)] = 1448
-    """Bytes of a datagram's payload (`-l`); this one fits into 1500 over IPv4 and over IPv6."""
+    """Bytes of a datagram's payload (`-l`); the default fits an MTU of 1500 over IPv4 and over IPv6."""
     rate: FrameRate | None = None
-    """Datagrams a second; None is as fast as it can."""
+    """Datagrams a second; None is full speed."""
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
-        """Check that the keys are those of the protocol."""
+        """Check that only keys of the protocol are set."""
         yield from super().own_faults()
         others, why = (
             (("length", "rate"), "is of datagrams: say `protocol: udp`")
@@ -81,7 +81,7 @@ class MatrixWorkload(Iperf3Workload):
         return sum(len(pairs_on(every_link[link])) for link in self._each(every_link))
 
     def drives(self, every_link: Mapping[str, LinkBounds]) -> Iterator[WorkloadDrive]:
-        """Each ordered pair on each link."""
+        """Yield one drive per link and ordered pair of its hosts."""
         tcp = self.protocol == "tcp"
         seconds = Seconds((self.omit if tcp else 0) + self.duration)
         for link in self._each(every_link):
@@ -101,10 +101,10 @@ class MatrixWorkload(Iperf3Workload):
                 yield WorkloadDrive((link,), setting, seconds, "tcp" if tcp else None)
 
     def _each(self, every_link: Iterable[str]) -> list[str]:
-        """Links by themselves, whatever sets they stand in."""
+        """Return the distinct links of all sets."""
         return list(dict.fromkeys(link for links in self.link_sets(every_link) for link in links))
 
 
 def pairs_on(link: LinkBounds) -> list[tuple[str, str]]:
-    """Every ordered pair of the hosts of a link: client and server."""
+    """Return every ordered pair (client, server) of a link's hosts."""
     return list(permutations(link.hosts, 2))

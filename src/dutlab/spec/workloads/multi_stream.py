@@ -49,9 +49,9 @@ class StreamSpec(SpecModel):
     name: Name
     frame_size: Mix = Field(default_factory=lambda: Mix.model_validate(64))
     rate: Rate = None
-    """None, written `max`: as fast as the generator can."""
+    """Rate of the stream; None, written `max`, is full speed."""
     frames: _Count | None = None
-    """Number of frames after which the stream ends, in a chain in each round; None: it ends with the trial."""
+    """Number of frames after which the stream ends; in a chain, it counts for each round. None ends it with the trial."""
     traffic: Traffic = Field(default_factory=Traffic)
 
     def alone(self, links: tuple[LinkSet, ...] | None = None) -> SweepWorkload:
@@ -71,14 +71,14 @@ class StreamSpec(SpecModel):
         return []
 
     def words(self) -> str:
-        """`64 bytes at 10000pps, 1000 frames, tcp-syn`."""
+        """Return a description: `64 bytes at 10000pps, 1000 frames, tcp-syn`."""
         frames = [] if self.frames is None else [f"{self.frames} frames"]
         size = f"{self.frame_size.size} bytes" if self.frame_size.size else self.frame_size.name
         return ", ".join([f"{size} at {self.rate or 'max'}", *frames, *filter(None, [self.traffic.words()])])
 
 
 class ChainStep(SpecModel):
-    """A stream of a chain. Written as its name alone, it begins right after the last frame of the stream before."""
+    """Stream of a chain. Written as its name alone, it begins immediately after the last frame of the stream before."""
 
     stream: str
     gap: Duration = Seconds(0.0)
@@ -106,13 +106,13 @@ class ChainSpec(SpecModel):
         return {"steps": data} if isinstance(data, list | tuple) else data
 
     def words(self) -> str:
-        """`syn, data after 0.01 s, 3 rounds`."""
+        """Return a description: `syn, data after 0.01 s, 3 rounds`."""
         steps = [step.stream + (f" after {step.gap:g} s" if step.gap else "") for step in self.steps]
         return ", ".join([*steps, *([f"{self.rounds} rounds"] if self.rounds > 1 else [])])
 
 
 class MultiStreamSetting(Setting):
-    """Streams, and which of them are sent one after another."""
+    """Setting of a trial: streams, and chains of streams that are sent one after another."""
 
     kind: Literal["multi-stream"] = "multi-stream"
     streams: Annotated[tuple[StreamSpec, ...], Field(min_length=1), ELSEWHERE]
@@ -127,7 +127,7 @@ class MultiStreamSetting(Setting):
 
     @property
     def words_of_streams(self) -> Params:
-        """The part of `params` with one entry per stream."""
+        """Part of `params` with one entry per stream."""
         return {f"stream_{stream.name}": stream.words() for stream in self.streams}
 
     @cached_property
@@ -148,7 +148,7 @@ class MultiStreamWorkload(WorkloadModel):
 
     streams: Annotated[dict[Name, StreamSpec], BeforeValidator(named), Field(min_length=1, max_length=MOST_STREAMS)]
     chains: tuple[ChainSpec, ...] = ()
-    """Their streams begin one after another; all others begin with the trial."""
+    """Chains of streams that begin one after another; all other streams begin with the trial."""
     duration: Duration = Seconds(30.0)
     """Time after which all streams end."""
     drain: Duration = Seconds(0.5)

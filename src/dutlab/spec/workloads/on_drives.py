@@ -1,4 +1,4 @@
-"""Base of workloads on drives: those that are loaded at once, and whether it may write there."""
+"""Base of workloads on drives: sets of drives that are loaded at once, and the check whether they may be written to."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from dutlab.units import Seconds
 
 
 def levels(value: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
-    """A single value is a list of one."""
+    """Return a list; a single value becomes a list of one."""
     return value if isinstance(value, list | tuple) else [value]
 
 
@@ -43,7 +43,7 @@ Drives = Annotated[
 
 
 class DriveSetting(Setting):
-    """Load on one set of drives."""
+    """Setting of a trial: load on one set of drives."""
 
     writes: Annotated[bool, ELSEWHERE]
     """True if it changes the contents of the drives."""
@@ -51,71 +51,71 @@ class DriveSetting(Setting):
     @property
     @abstractmethod
     def writing(self) -> tuple[tuple[float, int | None], ...]:
-        """Seconds in which a drive is written at most, each with the block's bytes where blocks are all of one size, at random places."""
+        """Pairs (most seconds of writing to a drive, block bytes); the bytes are None unless blocks have one size and random places."""
 
     @property
     def not_taken(self) -> str:
-        """Sentence that names options of the user's own job which dutlab sets itself; empty without one."""
+        """Sentence on options of the user's job that dutlab sets itself; empty without any."""
         return ""
 
     @property
     def fills(self) -> int:
-        """Number of times that all of each drive is written in addition to that."""
+        """Number of times that each whole drive is written, in addition to `writing`."""
         return 0
 
     @cached_property
     def params(self) -> Params:
-        """Without `writes`, which follows from the others."""
+        """Parameters without `writes`, which follows from the others."""
         return {key: value for key, value in super().params.items() if key != "writes"}
 
 
 def options_of(setting: Setting) -> Mapping[str, str]:
-    """Fio's options that all jobs of a setting have, as `rw` and `bs`; none of a setting that has other jobs."""
+    """Return the fio options of all jobs of a setting, such as `rw` and `bs`; empty for a setting without fio jobs."""
     options: Mapping[str, str] = getattr(setting, "options", {})
     return options
 
 
 class DriveWorkload(WorkloadModel):
-    """One trial a set of drives and combination of settings."""
+    """One trial per set of drives and combination of settings."""
 
     tool: ClassVar[str] = "fio"
     needs: ClassVar[frozenset[Need]] = frozenset({Need.DRIVES})
 
     drives_: Drives = ("together",)
-    """Drives that are loaded at once: `each` alone, all `together`, the two `halves`, or sets such as [server:d1, server:d2]."""
+    """Drives to load at once: `each` alone, all `together`, the two `halves`, or sets such as [server:d1, server:d2]."""
 
     @classmethod
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> Iterator[InitErrorDetails]:
-        """No link is driven."""
+        """Check that no links are named."""
         yield from super().cross_faults(data, made)
         if data.get("links") is not None:
             yield fault(("links",), f"{cls.kind} drives drives, not links: write `drives`", FaultKind.CONFLICT)
 
     @abstractmethod
     def settings(self) -> Iterator[tuple[DriveSetting, float]]:
-        """Each setting of a set of drives, and the seconds that it takes."""
+        """Yield each setting of a set of drives, with its duration in seconds."""
 
     @abstractmethod
     def what_writes(self) -> Loc | None:
-        """The place of what changes drives; None where it only reads."""
+        """Return the place of the key that makes it write to drives; None where it only reads."""
 
     def count(self, every_link: Mapping[str, Any]) -> int:
-        """Return its number of drives."""
+        """Return the number of WorkloadDrives."""
         return len(self._sets_of(every_link)) * sum(1 for _ in self.settings())
 
     def drives(self, every_link: Mapping[str, Any]) -> Iterator[WorkloadDrive]:
-        """Each set of drives with each setting."""
+        """Yield one WorkloadDrive per set of drives and setting."""
         for names in self._sets_of(every_link):
             for setting, seconds in self.settings():
                 yield WorkloadDrive(names, setting, Seconds(seconds))
 
     def link_sets(self, every_link: Any) -> tuple[LinkSet, ...]:  # noqa: ANN401 the base's
-        """It drives no link."""
+        """Return no sets, since the workload drives no link."""
         del every_link
         return ()
 
     def incompatibilities(self, bounds: Mapping[str, Any]) -> Iterator[tuple[Loc, str]]:
-        """Drives that are not there, and those that it would write to without leave."""
+        """Yield faults: drives that do not exist, and drives that it would write to without permission."""
         of_testbed: Mapping[str, DriveSpec] = bounds.drives if isinstance(bounds, TestbedBounds) else {}
         if not of_testbed:
             yield (), "needs drives, and the testbed names none: write `drives` at a host"
@@ -134,7 +134,7 @@ class DriveWorkload(WorkloadModel):
         return self.sets(every_link.drives) if isinstance(every_link, TestbedBounds) else [()]
 
     def sets(self, of_testbed: Mapping[str, DriveSpec]) -> list[LinkSet]:
-        """The sets of drives, each once."""
+        """Return the distinct sets of drives."""
         every = tuple(of_testbed)
         made: list[LinkSet] = []
         for entry in self.drives_:

@@ -1,4 +1,4 @@
-"""Workload `path-mtu`: the largest packet that each link carries whole."""
+"""Workload `path-mtu`: the largest packet that each link carries without fragmentation."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from dutlab.spec.workloads.setting import Setting
 from dutlab.units import Seconds
 
 ABOUT_S = Seconds(5.0)
-"""Four searches of some pings each, of which a few wait a second for no answer."""
+"""Approximate time of four searches with some pings each, a few of which wait a second without an answer."""
 
 
 class PathMtuSetting(Setting):
-    """Nothing can be set."""
+    """Setting of a trial, without options."""
 
     kind: Literal["path-mtu"] = "path-mtu"
 
 
 class PathMtuWorkload(WorkloadModel):
-    """Pings that may not be fragmented, from both ends, to each hop."""
+    """Pings with fragmentation prohibited, from both ends to each hop."""
 
     tool: ClassVar[str] = "ping"
     on_segments: ClassVar[bool] = True
@@ -28,6 +28,6 @@ class PathMtuWorkload(WorkloadModel):
     setting: ClassVar[type[Setting]] = PathMtuSetting
 
     def drives(self, every_link: Iterable[str]) -> Iterator[WorkloadDrive]:
-        """One a set of links."""
+        """Yield one drive per set of links."""
         for links in self.link_sets(every_link):
             yield WorkloadDrive(links, PathMtuSetting(), Seconds(ABOUT_S * len(links)))

@@ -1,4 +1,4 @@
-"""What `connections` says of proxies: where they listen, which ends speak TLS, and the sizes of the objects that are asked for."""
+"""Keys of `connections` for proxies: the proxy's address, the use of TLS, and the sizes of requested objects."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SIZES = "must be the bytes of a body, or weights by bytes, as in {1024: 60, 102
 
 _MIXED = tuple((round(kbyte * 1024), 1) for kbyte in (0.2, 6, 8, 9, 10, 25, 26, 35, 59, 347))
 OBJECT_MIXES: Mapping[str, tuple[tuple[int, int], ...]] = {"rfc9411": _MIXED}
-"""Mixes that have a name: the mixed objects of RFC 9411 section 7.3.3.2."""
+"""Name → mix of object sizes: the mixed objects of RFC 9411 section 7.3.3.2."""
 
 
 def _ports(value: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
@@ -35,7 +35,7 @@ def _ports(value: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
 
 
 def _whole(value: object) -> int:
-    if isinstance(value, str) and value.isascii() and value.isdigit():  # the keys of a JSON file are texts
+    if isinstance(value, str) and value.isascii() and value.isdigit():  # keys in a JSON file are text
         value = int(value)
     if not isinstance(value, int) or isinstance(value, bool):
         raise ValueFault(_SIZES, FaultKind.TYPE)
@@ -63,22 +63,22 @@ ObjectSizes = Annotated[
     BeforeValidator(_objects, json_schema_input_type=int | dict[str, int] | Literal["rfc9411"]),
     PlainSerializer(_as_written, return_type=int | dict[str, int]),
 ]
-"""Bytes of bodies with their weights, ascending; one is all of them."""
+"""Pairs (bytes of a body, weight), by ascending size; a single pair is the size of all bodies."""
 
 
 def objects_text(pairs: Sequence[tuple[int, int]]) -> int | str:
-    """One size as it is, several as `1024:60,102400:40`."""
+    """Return a single size as a number, several as `1024:60,102400:40`."""
     return pairs[0][0] if len(pairs) == 1 else ",".join(f"{size}:{weight}" for size, weight in pairs)
 
 
 class ProxyAddress(SpecModel):
-    """Where a proxy or load balancer listens that connects on to the sink."""
+    """Address of a proxy or load balancer that forwards connections to the sink."""
 
     ports: Annotated[str, BeforeValidator(_ports, json_schema_input_type=int | str)]
     address: IPv4Address | IPv6Address | None = None
-    """None is that of the DUT's port towards the source."""
+    """Address on which it listens; None is the address of the DUT's port towards the source."""
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?$")] | None = None
-    """What requests name as their host, and TLS as the server (RFC 6066 section 3); None is the address, which TLS does not send."""
+    """Host name in requests and server name in TLS (RFC 6066 section 3); None is the address, which TLS does not send."""
 
 
 def _version(value: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
@@ -92,11 +92,11 @@ TlsEnds = Literal["both", "client", "server"]
 
 
 class TlsUse(SpecModel):
-    """TLS of the connections."""
+    """Use of TLS on the connections."""
 
     version: Annotated[TlsVersion, BeforeValidator(_version, json_schema_input_type=float | TlsVersion)] = "any"
-    """`any`: the newer one that both ends of a connection speak."""
+    """TLS version; `any` is the newest that both ends of a connection support."""
     resume: YesNo = False
-    """Whether sessions are resumed, or each handshake is a full one."""
+    """True to resume sessions; otherwise each handshake is a full one."""
     ends: TlsEnds = "both"
-    """Which of our ends speak it: a proxy may end it, or begin it."""
+    """Ends of dutlab that use TLS: a proxy may terminate or begin it."""

@@ -1,4 +1,4 @@
-"""Workload `pts`: drives from a known state to a steady one, after SNIA's Solid State Storage Performance Test Specification.
+"""Workload `pts`: drives from a known state to steady state, by SNIA's Solid State Storage Performance Test Specification.
 
 - pts:
     drives: each
@@ -6,8 +6,8 @@
     purge: blkdiscard
     duration: 60s
 
-Each set of drives with each test is a trial: purge, workload-independent preconditioning, then rounds until five of them are steady. All of
-it writes to the whole drive.
+Each set of drives with each test is a trial: purge, workload-independent preconditioning, then rounds until five of them are steady. Every
+test writes to the whole drive.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ BLOCKS = ("1M", "128k", "64k", "32k", "16k", "8k", "4k", "512")
 _LATENCY_MIXES, _LATENCY_BLOCKS = (100, 65, 0), ("8k", "4k", "512")
 _THROUGHPUT_BLOCKS = ("1M", "128k")
 TRACKED = (0, "4k")
-"""Reads in percent and block size of the cell whose steadiness counts, where a test has it."""
+"""Reads in percent and block size of the cell that must reach steady state, where a test has it."""
 ROUNDS_EXPECTED = 6
 _WIPC_BYTES_PER_S = 500e6
-"""For the estimate of what preconditioning takes of a drive of unknown size: a terabyte."""
+"""Write rate for the estimate of preconditioning, with a terabyte for the unknown size of the drive."""
 
 
 class PtsSetting(DriveSetting):
-    """One test on one set of drives."""
+    """Setting of a trial: one test on one set of drives."""
 
     kind: Literal["pts"] = "pts"
     left_out: ClassVar[frozenset[str]] = frozenset({"capacities"})
@@ -52,30 +52,30 @@ class PtsSetting(DriveSetting):
     test: Annotated[PtsTest, Words("test {}", place=1)]
     purge: Annotated[Purge, Words("purge {}", place=1)]
     passes: Annotated[int, Words("passes {}", place=1)]
-    """Passes over the drive's capacity, written in order before the rounds."""
+    """Number of sequential writes of the drive's whole capacity, before the rounds."""
     depth: Annotated[int, Words("depth {}", place=1)]
     jobs: Annotated[int, Words("jobs {}", place=1)]
     block_sizes: Annotated[tuple[str, ...], Words("block sizes {}", place=1)]
     reads_percent: Annotated[tuple[Percent, ...], Words("{} % reads")]
     most_rounds: Annotated[int, Words("most rounds {}", place=1)]
     duration_s: DurationSaid
-    """Duration of each cell of a round; for write saturation, of the whole test."""
+    """Duration of each cell of a round; for write saturation, duration of the whole test."""
     capacities: Annotated[int, Words("capacities {}", place=1)] = 0
-    """Number of times that write saturation writes the drive's capacity, in place of a time; 0 where the time counts."""
+    """Number of times that write saturation writes the drive's capacity; 0 to limit it by time instead."""
 
     @property
     def cells(self) -> tuple[tuple[int, str], ...]:
-        """Reads in percent and block size of each cell of a round, in the order in which they are measured."""
+        """Reads in percent and block size of each cell of a round, in the order of measurement."""
         return tuple((reads, size) for reads in self.reads_percent for size in self.block_sizes)
 
     @property
     def tracked(self) -> tuple[int, str]:
-        """The cell whose steadiness counts."""
+        """Cell that must reach steady state."""
         return TRACKED if TRACKED in self.cells else (min(self.reads_percent), self.block_sizes[-1])
 
     @property
     def writing(self) -> tuple[tuple[float, int | None], ...]:
-        """Each cell that is not all reads, in as many rounds as there may be."""
+        """Time and block size of each cell with writes, over the most possible rounds."""
         if self.capacities:
             return ()
         rounds = 1 if self.test == "write-saturation" else self.most_rounds
@@ -84,28 +84,28 @@ class PtsSetting(DriveSetting):
 
     @property
     def fills(self) -> int:
-        """The passes before the rounds, and those of write saturation."""
+        """Passes of preconditioning and of write saturation."""
         return self.passes + self.capacities
 
     def at(self, reads: int, size: str) -> FioSetting:
-        """The job of one cell."""
+        """Return the job of one cell."""
         access = access_options(reads, random=self.test != "throughput")
         options = {**access, "bs": size, "iodepth": str(self.depth), "direct": "1", "ioengine": "libaio"}
         options |= {"numjobs": str(self.jobs)} if self.jobs > 1 else {}
-        if self.capacities:  # as many bytes as the drive has, so often; their places are drawn again each time
+        if self.capacities:  # each loop writes as many bytes as the drive has, at newly drawn places
             options |= {"loops": str(self.capacities), "norandommap": "1"}
             return FioSetting(options=options, writes=True, ramp_s=0.0, duration_s=LONGEST_TRIAL)
         return FioSetting(options=options, writes=True, ramp_s=0.0, duration_s=self.duration_s)
 
     @property
     def preconditioning(self) -> FioSetting:
-        """The whole drive in order, `passes` times."""
+        """Job that writes the whole drive sequentially, `passes` times."""
         options = {"rw": "write", "bs": "128k", "iodepth": "32", "direct": "1", "ioengine": "libaio", "loops": str(self.passes)}
         return FioSetting(options=options, writes=True, ramp_s=0.0, duration_s=LONGEST_TRIAL)
 
 
 class PtsWorkload(DriveWorkload):
-    """One trial a set of drives and test; of throughput one a block size."""
+    """One trial per set of drives and test; for throughput, one per block size too."""
 
     kind: ClassVar[str] = "pts"
     setting: ClassVar[type[Setting]] = PtsSetting
@@ -128,7 +128,7 @@ class PtsWorkload(DriveWorkload):
     saturation_passes: Annotated[int | None, Field(ge=1, le=20)] = None
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
-        """Check that there are times and sizes."""
+        """Check times, sizes and lists."""
         yield from super().own_faults()
         for name, lasts in (("duration", self.duration), ("saturation", self.saturation)):
             if not 0 < lasts <= LONGEST_TRIAL:
@@ -151,7 +151,7 @@ class PtsWorkload(DriveWorkload):
                 yield raised(("block_sizes",), error)
 
     def settings(self) -> Iterator[tuple[PtsSetting, float]]:
-        """The time is that of a terabyte a pass, and of the rounds that are usual."""
+        """Yield each test's settings with the estimated time, for a terabyte per pass and the usual number of rounds."""
         for test in self.tests:
             for sizes, mixes in self._matrices(test):
                 lasts = self.saturation if test == "write-saturation" else self.duration
@@ -166,7 +166,7 @@ class PtsWorkload(DriveWorkload):
                 yield setting, passes * 1e12 / _WIPC_BYTES_PER_S * (self.duration >= 60) + rounds * len(setting.cells) * lasts  # noqa: PLR2004
 
     def _matrices(self, test: PtsTest) -> list[tuple[tuple[str, ...], tuple[int, ...]]]:
-        """Block sizes and mixes of each trial of a test."""
+        """Return block sizes and mixes of each trial of a test."""
         if test == "write-saturation":
             return [(("4k",), (0,))]
         if test == "throughput":
@@ -175,11 +175,11 @@ class PtsWorkload(DriveWorkload):
         return [(self.block_sizes or usual[0], self.reads_percent or usual[1])]
 
     def what_writes(self) -> Loc | None:
-        """All of it."""
+        """Return the place of the whole workload, since every test writes."""
         return ()
 
     def incompatibilities(self, bounds: Mapping[str, Any]) -> Iterator[tuple[Loc, str]]:
-        """Also drives that may not be purged."""
+        """Yield also faults for drives that must not be purged."""
         yield from super().incompatibilities(bounds)
         of_testbed: Mapping[str, DriveSpec] = bounds.drives if isinstance(bounds, TestbedBounds) else {}
         if self.purge != "none":

@@ -1,4 +1,4 @@
-"""Workload `quick-test`: NDR, PDR and the latency at half of it, in about a minute a frame size."""
+"""Workload `quick-test`: NDR, PDR and latency at half of the NDR, in about a minute per frame size."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from dutlab.spec.workloads.setting import SCALE, DrainSaid, FrameSetting, GoalsS
 from dutlab.units import Seconds
 
 SMALLEST_SCALE = 0.05
-"""Below it trials would be shorter than what a software generator needs to settle."""
+"""Smallest scale; with less, trials would be too short for a software generator to settle."""
 DRAIN = Seconds(0.2)
 _LONGEST_BUDGET = Seconds(3600.0)
 WARMUP = Seconds(0.5)
 _TRIALS = 30
-"""Trials of a search of this preset, for estimates."""
+"""Estimated number of trials of a search with this preset."""
 
 
 class QuickTestSetting(FrameSetting):
-    """A short search, and one trial at half of the rate without loss."""
+    """Setting of a trial: a short search, and a latency trial at half of the rate without loss."""
 
     kind: Literal["quick-test"] = "quick-test"
     goals: GoalsSaid
@@ -41,27 +41,27 @@ class QuickTestSetting(FrameSetting):
 
 
 class QuickTestWorkload(FrameWorkload):
-    """The goals of the preset `quick`, then one trial at half of the rate without loss."""
+    """Search for the goals of the preset `quick`, then a latency trial at half of the rate without loss."""
 
     setting: ClassVar[type[Setting]] = QuickTestSetting
 
     frame_sizes: FrameSizes = Field(default_factory=lambda: tuple(Mix.model_validate(n) for n in (64, "imix", 1518)))
     budget: Duration = Seconds(55.0)
-    """Time limit of the search of each frame size; the scale does not change it."""
+    """Time limit of the search for each frame size; `scale` does not change it."""
     latency: Duration = Seconds(5.0)
     """Duration of the latency trial at half load."""
     scale: float = 1.0
-    """Trials and warm-ups last this share of what they would."""
+    """Factor for the durations of trials and warm-ups."""
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
-        """Check that the times can be kept."""
+        """Check that times and scale are in range."""
         yield from super().own_faults()
         yield from outside([("budget", self.budget, 1, _LONGEST_BUDGET), ("latency", self.latency, 0.1, _LONGEST_BUDGET)])
         yield from outside([("scale", self.scale, SMALLEST_SCALE, 1)], unit="")
 
     @property
     def goals(self) -> tuple[Goal, ...]:
-        """Those of the preset, with their durations scaled."""
+        """Goals of the preset, with scaled durations."""
         return tuple(
             replace(
                 goal,
@@ -73,7 +73,7 @@ class QuickTestWorkload(FrameWorkload):
         )
 
     def drives(self, every_link: Iterable[str]) -> Iterator[WorkloadDrive]:
-        """One a set of links and size."""
+        """Yield one drive per set of links and size."""
         for links, mix in self.sized(every_link):
             setting = QuickTestSetting(
                 frame_size=mix,
@@ -88,6 +88,6 @@ class QuickTestWorkload(FrameWorkload):
             yield WorkloadDrive(links, setting, self._seconds(), mix, _TRIALS)
 
     def _seconds(self) -> Seconds:
-        """About what a size takes; a search cannot be known before."""
+        """Return the approximate time of a size; the length of a search is not known in advance."""
         trials = _TRIALS * (WARMUP * self.scale + DRAIN + AROUND_TRIAL_S) + sum(TRIALS_OF_A_LOAD * goal.sum_s for goal in self.goals)
         return Seconds(min(self.budget, trials) + self.latency * self.scale + AROUND_TRIAL_S)

@@ -1,4 +1,4 @@
-"""Workload `reconf`: load while the DUT's mode is changed."""
+"""Workload `reconf`: load during a change of the DUT's mode."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
     from dutlab.spec.shape import TestbedShape
 
 FAILURE = "failure"
-"""Way of a change that is a failure of the device."""
+"""Name of a change that is a failure of the device."""
 RELOAD = "reload"
-"""Stands for the mode that the DUT is in: its rules are loaded again."""
+"""Name that means the present mode of the DUT: its rules are loaded again."""
 SHORTEST_AROUND = Seconds(1.0)
-"""Before and after a change: a generator takes some tenths of a second to begin, and the change must fall into the load."""
+"""Shortest load before and after a change: a generator needs some tenths of a second to begin, and the change must be within the load."""
 AROUND_TRIAL_S = Seconds(2.0)
 
 
 class ReconfSetting(FrameSetting):
-    """A load, and the mode that the DUT is changed into meanwhile."""
+    """Setting of a trial: a load, and the mode that the DUT changes into meanwhile."""
 
     kind: Literal["reconf"] = "reconf"
     rate_pps: Annotated[PositiveRate, AT_RATE]
@@ -49,12 +49,12 @@ class ReconfSetting(FrameSetting):
 
     @property
     def modes(self) -> tuple[str, ...]:
-        """The one that it changes into."""
+        """Mode that the DUT changes into."""
         return (self.to,)
 
 
 class ReconfWorkload(FramesAround):
-    """Time out of service at a change of mode: one load a change, lost frames ÷ offered rate (as RFC 6201 section 4 times a reset)."""
+    """Time out of service at a change of mode, one load per change: lost frames ÷ offered rate (as RFC 6201 section 4 times a reset)."""
 
     needs: ClassVar[frozenset[Need]] = frozenset({Need.FRAMES, Need.TRANSIT})
     setting: ClassVar[type[Setting]] = ReconfSetting
@@ -62,18 +62,18 @@ class ReconfWorkload(FramesAround):
     rate: FrameRate
     """Rate of each link, at which the DUT loses nothing."""
     to: tuple[Name, ...] = (RELOAD,)
-    """Modes that it is changed into and back from; each is a trial of its own."""
+    """Modes that the DUT is changed into and back from; each is a separate trial."""
     failure: YesNo = False
-    """The modes in `to` are failures of the device: whether frames pass after one is a figure, and its end is not awaited."""
+    """True if the modes in `to` are failures of the device. A figure then shows whether frames still pass, and recovery is not awaited."""
     changes: Annotated[int, Strict(), Field(ge=1, le=1000)] = 10
-    """Each way."""
+    """Number of changes in each direction."""
     frame_sizes: FrameSizes = Field(default_factory=lambda: (Mix.model_validate(64),))
     before: Duration = Seconds(2.0)
     after: Duration = Seconds(5.0)
-    """A DUT that is not back by then is said to be so."""
+    """Time of load after a change; a DUT that has not recovered by its end is reported."""
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
-        """Check that there is a mode to change into, and the times can be kept."""
+        """Check that there is a mode to change into, and that the times are in range."""
         yield from super().own_faults()
         yield from each_once("to", self.to)
         if self.failure and RELOAD in self.to:
@@ -90,7 +90,7 @@ class ReconfWorkload(FramesAround):
         return super().count(every_link) * len(self.to)
 
     def drives(self, every_link: Iterable[str]) -> Iterator[WorkloadDrive]:
-        """One a set of links, frame size and mode to change into."""
+        """Yield one drive per set of links, frame size and mode to change into."""
         each = self.warmup + self.before + self.after + self.drain + AROUND_TRIAL_S
         for links, mix in self.sized(every_link):
             for to in self.to:
@@ -110,17 +110,17 @@ class ReconfWorkload(FramesAround):
                 yield WorkloadDrive(links, setting, Seconds(loads * each), mix)
 
     def asks(self) -> Iterator[tuple[Loc, GeneratorFeature]]:
-        """A load, and word of when it has begun."""
+        """Yield also the features for a constant rate with readings, which show that the load has begun."""
         yield from super().asks()
         yield from HELD_AND_WATCHED
 
     def incompatibilities(self, bounds: Mapping[str, LinkBounds]) -> Iterator[tuple[Loc, str]]:
-        """Frames longer than an MTU, and a rate above a line rate."""
+        """Yield also a fault for a rate above line rate."""
         yield from super().incompatibilities(bounds)
         yield from self.above_line_rate(("rate",), self.rate, bounds)
 
     def unfit(self, written: Mapping[str, Any], bed: TestbedShape) -> Iterator[tuple[Loc, str]]:
-        """Modes that are not there, and those that no command puts the DUT into: a change that does nothing would cost no frame."""
+        """Yield faults: unknown modes, and modes without commands, since a change without effect would lose no frame."""
         own, factors = written.get("modes"), written.get("factors")
         yield from bed.unknown_modes([(("to", i), to) for i, to in enumerate(self.to)], own, RELOAD)
         if bed.family in WITHOUT_A_WAY_IN:

@@ -1,4 +1,4 @@
-"""Workload `rfc2544`: the benchmarks of RFC 2544, one trial a frame size."""
+"""Workload `rfc2544`: the benchmarks of RFC 2544, one trial per frame size."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ HeaderSet = Literal["none", "destination-options", "routing", "fragment", "chain
 
 
 class Modifier(enum.Enum):
-    """Modifiers, in the words of the experiment file. Filters, section 11.4, are modes of the DUT."""
+    """Modifiers of RFC 2544 section 11, in the words of the experiment file. Filters (section 11.4) are modes of the DUT."""
 
     BROADCAST = "broadcast"
     MANAGEMENT = "management"
@@ -40,9 +40,9 @@ SHORTEST_BURST_LIMIT = Seconds(0.1)
 MOST_REPEATS = 1000
 _Repeats = Annotated[int, Field(ge=1)]
 _AROUND_S = 1.5
-"""Time for the generator to begin and end a trial."""
+"""Seconds in which the generator begins and ends a trial."""
 _SEARCH_S, _SEARCH_TRIALS = 120.0, 14
-"""Estimate for a throughput search: about two long trials and the short ones before."""
+"""Estimate for a throughput search: about two long trials and the short ones before them."""
 _LATENCY_S, _LOSS_S, _LOSS_TRIALS, _BURST_TRIALS, _RECOVERY_S, _RESETS_S = 120.0, 300.0, 6, 14, 90.0, 120.0
 _HOPS, _HOP_S, _BURST_LENGTHS = 3, 60.0, 4
 _TRIAL_S = 60.0
@@ -51,24 +51,24 @@ _WAITS_S = 9.0
 
 
 class Rfc2544Setting(DirectedSetting):
-    """One frame size's suite."""
+    """Setting of a trial: the tests of one frame size."""
 
     kind: Literal["rfc2544"] = "rfc2544"
     left_out: ClassVar[frozenset[str]] = frozenset({"generator", "modifiers"})
 
     tests: Annotated[tuple[Benchmark, ...], Words("tests: {}")]
     scale: Annotated[Positive, SCALE]
-    """Every duration that the text prescribes is this share of it."""
+    """Factor for the durations that RFC 2544 prescribes."""
     width_ratio: Annotated[Positive, Words("bounds closer than {} of the upper")]
-    """Width of the throughput's bounds as a share of the upper one, at most."""
+    """Largest width of the throughput's bounds, as a share of the upper one."""
     latency_repeats: Annotated[_Repeats, Words("{} repeats of latency")]
     burst_repeats: Annotated[_Repeats, Words("{} bursts")]
     burst_limit_s: Annotated[SecondsLong, Words("bursts of {} s at most")]
-    """The longest burst that is tried at first; scaled as every time is."""
+    """Longest burst that is tried first; `scale` applies to it too."""
     recovery_repeats: Annotated[_Repeats, Words("{} repeats of recovery")]
     reset_repeats: Annotated[_Repeats, Words("{} repeats of the reset")]
     networks: Annotated[int, Field(ge=1), Words("networks {}", {1: ""}, place=1)] = 1
-    """Number of networks in which the destinations of each way are (section 12)."""
+    """Number of destination networks in each direction (section 12)."""
     extension_headers: Annotated[HeaderSet, Words("extension headers {}", {NO_HEADERS: ""}, place=1)] = "none"
     """IPv6 extension headers of the frames (RFC 5180 section 5.3)."""
     all_extension_headers: Annotated[tuple[HeaderSet, ...], Words("all extension headers {}", {NO_HEADERS: ""}, place=1)] = ("none",)
@@ -78,33 +78,33 @@ class Rfc2544Setting(DirectedSetting):
 
     @property
     def at_limit_s(self) -> Seconds:
-        """A trial of section 24 with its waits."""
+        """Duration of a trial by section 24, with its waits."""
         return self.seconds(_TRIAL_S + _WAITS_S)
 
     @property
     def on_dut(self) -> tuple[str, ...]:
-        """For its reset, and for changing routes."""
+        """Programs for the reset, and for changes of routes."""
         of = "dutlab.hosts.programs:"
         reset = (f"{of}IP", f"{of}NFT", f"{of}SYSCTL") if Benchmark.RESET in self.tests else ()
         return (*reset, *((f"{of}IP",) if Modifier.ROUTING in self.modifiers else ()))
 
     @property
     def at_source(self) -> tuple[str, ...]:
-        """For queries of management."""
+        """Program for management queries."""
         return ("dutlab.hosts.programs:PYTHON3",) if Modifier.MANAGEMENT in self.modifiers else ()
 
     def seconds(self, prescribed: float) -> Seconds:
-        """Return the duration where the text has `prescribed` seconds."""
+        """Return the scaled duration for `prescribed` seconds of the RFC."""
         return Seconds(prescribed * self.scale)
 
     @property
     def traffic(self) -> Traffic:
-        """Frames, except for other destinations."""
+        """Frames with their extension headers; the destinations of `networks` are not included."""
         return Traffic(extension_headers=EXTENSION_SETS[self.extension_headers])
 
     @property
     def flows(self) -> int:
-        """One a network, each way."""
+        """Number of flows, one per network and direction."""
         return self.networks * len(self.directions.backs)
 
     @property
@@ -124,10 +124,10 @@ class Rfc2544Workload(FrameWorkload):
     tests: tuple[Benchmark, ...] = USUAL_TESTS
     frame_sizes: FrameSizes = Field(default_factory=lambda: tuple(Mix.model_validate(n) for n in RFC2544_FRAME_SIZES))
     scale: float = 1.0
-    """All durations are this share of the prescribed ones."""
+    """Factor for all durations that RFC 2544 prescribes."""
     directions: Literal["forward", "both"] = "forward"
     width: float = 0.005
-    """Width of the throughput's bounds, as a share."""
+    """Largest width of the throughput's bounds, as a share of the upper one."""
     modifiers: tuple[Modifier, ...] = ()
     """Modifiers: work of the DUT in addition to the test frames (RFC 2544 section 11)."""
     networks: tuple[Literal[1, 256], ...] = (1,)
@@ -137,12 +137,12 @@ class Rfc2544Workload(FrameWorkload):
     latency_repeats: int = 20
     burst_repeats: int = 50
     burst_limit: Duration = Seconds(30.0)
-    """The longest burst of back-to-back frames; where it comes through, one four times as long is tried (RFC 9004 section 6.2)."""
+    """Longest burst of back-to-back frames; if it passes without loss, one four times as long is tried (RFC 9004 section 6.2)."""
     recovery_repeats: int = 3
     reset_repeats: int = 3
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
-        """Check that there are tests, each once, and the numbers make sense."""
+        """Check that lists have values without duplicates, and that the numbers are in range and fit together."""
         yield from super().own_faults()
         yield from each_once("tests", [test.value for test in self.tests])
         if self.modifiers:
@@ -173,10 +173,10 @@ class Rfc2544Workload(FrameWorkload):
         return super().count(every_link) * len(self.networks) * len(self.extension_headers)
 
     def drives(self, every_link: Iterable[str]) -> Iterator[WorkloadDrive]:
-        """One a set of extension headers, number of networks, set of links and size; inside it tests follow one another.
+        """Yield one drive per set of extension headers, number of networks, set of links and size. Its tests run one after another.
 
-        All sizes come with one number of networks before the next, as section 12 has it. Frames with a hop-by-hop header have one test, and
-        only the shortest frames have the test reset (RFC 2544 section 26.6).
+        All sizes are measured with one number of networks before the next, as section 12 requires. Frames with a hop-by-hop header have one
+        test, and only the shortest frames have the test reset (RFC 2544 section 26.6).
         """
         least = min(mix.mean for mix in self.frame_sizes)
         for headers, networks, (links, mix) in product(self.extension_headers, self.networks, list(self.sized(every_link))):
@@ -205,7 +205,7 @@ class Rfc2544Workload(FrameWorkload):
             yield WorkloadDrive(links, setting, self._seconds(tests), mix, self._offers(tests))
 
     def _seconds(self, tests: Iterable[Benchmark]) -> Seconds:
-        """About what a frame size takes; searches cannot be known before."""
+        """Return the approximate time of a frame size; the length of a search is not known in advance."""
         around = _AROUND_S + _WAITS_S * self.scale
         of_test = {
             Benchmark.THROUGHPUT: _SEARCH_S * self.scale + _SEARCH_TRIALS * around,
@@ -220,7 +220,7 @@ class Rfc2544Workload(FrameWorkload):
         return Seconds(sum(of_test[name] for name in tests))
 
     def _offers(self, tests: Iterable[Benchmark]) -> int:
-        """About how many loads these tests offer."""
+        """Return the approximate number of loads of these tests."""
         trials = {
             Benchmark.THROUGHPUT: _SEARCH_TRIALS,
             Benchmark.LATENCY: self.latency_repeats,
@@ -230,7 +230,7 @@ class Rfc2544Workload(FrameWorkload):
         return sum(trials.get(name, 1) for name in tests)
 
     def incompatibilities(self, bounds: Mapping[str, LinkBounds]) -> Iterator[tuple[Loc, str]]:
-        """Frames longer than an MTU or too short for their headers, extension headers over IPv4, and broadcast frames over IPv6."""
+        """Yield faults: frames longer than an MTU or too short for their headers, extension headers over IPv4, broadcast over IPv6."""
         yield from super().incompatibilities(bounds)
         if Modifier.BROADCAST in self.modifiers and (sixes := [name for name in self.driven(bounds) if bounds[name].ipv6]):
             reason = (
@@ -246,7 +246,7 @@ class Rfc2544Workload(FrameWorkload):
             yield from self.misfits_of(Traffic(extension_headers=EXTENSION_SETS[headers]), bounds, ("extension_headers", i))
 
     def asks(self) -> Iterator[tuple[Loc, GeneratorFeature]]:
-        """Loads; the time of each frame; a drop of the rate and what is lost after it; word of when a load has begun."""
+        """Yield also the features of each test: rates, latency, a change of the rate, readings of each second, bursts."""
         yield from super().asks()
         yield (), GeneratorFeature.RATE
         of_test = {

@@ -1,4 +1,4 @@
-"""Workload `routes`: forwarding against the size of the DUT's routing table."""
+"""Workload `routes`: forwarding by size of the DUT's routing table."""
 
 from __future__ import annotations
 
@@ -24,37 +24,37 @@ from dutlab.spec.workloads.setting import ELSEWHERE, LASTS, DrainSaid, FrameSett
 from dutlab.units import Seconds
 
 _LOAD_S = 40e-6
-"""A route in and out again, to count with."""
+"""Estimated seconds to add and remove a route."""
 _SEARCH_S = 30.0
 
 _Count = Annotated[int, Strict(), Field(ge=1, le=MOST_FLOWS)]
 
 
 class RoutesSetting(FrameSetting):
-    """So many routes, and what is then sent: as much as goes for a time, or a search for goals."""
+    """Setting of a trial: a number of routes, and a load at full speed or a search for goals."""
 
     kind: Literal["routes"] = "routes"
     left_out: ClassVar[frozenset[str]] = frozenset({"generator", "preset", "goals", "duration_s"})
 
     routes: Annotated[int, Field(ge=1), Words("{} routes")]
     network: Annotated[Network, Words("in {}")]
-    """Every route is an equal part of it."""
+    """Network that the routes divide into equal parts."""
     preset: Annotated[str | None, Words("preset {}", place=1)] = None
     goals: Annotated[Goals | None, ELSEWHERE] = None
-    """Goals of the preset; None for full speed."""
+    """Goals of the preset; None for a load at full speed."""
     duration_s: Annotated[SecondsLong | None, LASTS] = None
-    """At full speed; None for a search."""
+    """Duration of the load at full speed; None for a search."""
     warmup_s: WarmupSaid
     drain_s: DrainSaid
 
     @property
     def on_dut(self) -> tuple[str, ...]:
-        """For the routes."""
+        """Program that adds the routes."""
         return ("dutlab.hosts.programs:IP",)
 
     @property
     def flows(self) -> int:
-        """One a route."""
+        """Number of flows, one per route."""
         return self.routes
 
     @property
@@ -71,27 +71,27 @@ class RoutesSetting(FrameSetting):
 
     @cached_property
     def params(self) -> Params:
-        """Goals have the name of the preset."""
+        """Parameters without the goals, which the preset names."""
         return {name: value for name, value in super().params.items() if name != "goals"}
 
 
 class RoutesWorkload(TimedFrames):
-    """So many routes in the DUT, and frames to a destination behind each: one trial a count. One link at a time."""
+    """Frames to a destination behind each of a number of routes in the DUT: one trial per number, one link at a time."""
 
     needs: ClassVar[frozenset[Need]] = frozenset({Need.FRAMES, Need.TRANSIT})
     setting: ClassVar[type[Setting]] = RoutesSetting
 
     counts: tuple[_Count, ...] = (10, 10_000, 1_000_000)
     network: Network = IPv4Network("10.0.0.0/8")
-    """Cut into as many equal parts as the largest count needs; each count takes the first of them, a route each."""
+    """Network of the routes, divided into equal parts for the largest count; each count uses the first parts, one route per part."""
     frame_sizes: FrameSizes = Field(default_factory=lambda: (Mix.model_validate(64),))
     preset: str | None = None
-    """Preset of a search; None measures what is forwarded at full speed."""
+    """Preset of a search; None measures the forwarding rate at full speed."""
     duration: Duration = Seconds(10.0)
-    """Duration of a trial at full speed; a search has its own."""
+    """Duration of a trial at full speed; a search has its own durations."""
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
-        """Check that there are counts, each once, and the network holds them."""
+        """Check that there are counts without duplicates, and that the network has enough addresses."""
         yield from super().own_faults()
         yield from each_once("counts", [str(n) for n in self.counts])
         most = max(self.counts, default=1)
@@ -109,12 +109,12 @@ class RoutesWorkload(TimedFrames):
         return super().count(every_link) * len(self.counts)
 
     def part_of(self, count: int) -> IPv4Network | IPv6Network:
-        """Return the network of `count` routes. Routes are of one length whatever their count, so that only their number differs."""
+        """Return the network of `count` routes. All counts have routes of the same prefix length, so that only their number differs."""
         length = self.network.prefixlen + (max(self.counts) - 1).bit_length() - (count - 1).bit_length()
         return type(self.network)((self.network.network_address, length))
 
     def incompatibilities(self, bounds: Mapping[str, LinkBounds]) -> Iterator[tuple[Loc, str]]:
-        """Frames longer than an MTU, and a network of another version of IP than a link's."""
+        """Yield also faults for links without a router, and for a network of another IP version than the link's."""
         yield from super().incompatibilities(bounds)
         for name in self.driven(bounds):
             if bounds[name].is_transparent:
@@ -124,14 +124,14 @@ class RoutesWorkload(TimedFrames):
                 yield ("network",), f"{self.network} has no way over link {name}, which is of {what}; write a network of {what}"
 
     def asks(self) -> Iterator[tuple[Loc, GeneratorFeature]]:
-        """Other destinations, and with a preset a rate."""
+        """Yield also the features for several destinations, and for a rate if there is a preset."""
         yield from super().asks()
         yield (), GeneratorFeature.FLOWS
         if self.preset is not None:
             yield ("preset",), GeneratorFeature.RATE
 
     def drives(self, every_link: Iterable[str]) -> Iterator[WorkloadDrive]:
-        """One a link, size and count."""
+        """Yield one drive per link, size and count."""
         goals = None if self.preset is None else goals_named(self.preset)
         seconds = self.trial_s if self.preset is None else _SEARCH_S
         for links, mix in self.sized(every_link):

@@ -1,4 +1,4 @@
-"""Workload `search`: the rates at which the DUT stops meeting goals, for each frame size."""
+"""Workload `search`: the highest rates at which the DUT meets goals, for each frame size."""
 
 from __future__ import annotations
 
@@ -34,31 +34,31 @@ from dutlab.spec.workloads.setting import (
 from dutlab.units import RFC2544_FRAME_SIZES, Seconds, si
 
 AROUND_TRIAL_S = Seconds(0.5)
-"""Time for the generator to begin and end a trial."""
+"""Time in which the generator begins and ends a trial."""
 STEPS_TO_A_WIDTH = 12
-"""First trials of a search, to count with: halving 100 % of a rate twelve times is less than half of a width of 0.05 %."""
+"""Estimated number of first trials: a rate halved twelve times is less than half of a width of 0.05 %."""
 TRIALS_OF_A_LOAD = 1.6
-"""Trials of a load, for estimates: at the lower bound in full, at the upper mostly stopped early."""
+"""Estimated number of trials per load: in full at the lower bound, mostly stopped early at the upper."""
 
 
 class SearchGoal(SpecModel):
-    """One goal of a search (RFC 9971), as it is written."""
+    """One goal of a search (RFC 9971), as written in the file."""
 
     name: str
     loss: Share
     """Goal Loss Ratio: a trial that loses more is bad."""
     exceed: Share
-    """Goal Exceed Ratio: share of the seconds that may be bad."""
+    """Goal Exceed Ratio: share of the trial seconds that may be bad."""
     final: Duration
-    """Goal Final Trial Duration."""
+    """Goal Final Trial Duration: shortest duration of a trial that counts in full."""
     sum: Duration
-    """Goal Duration Sum."""
+    """Goal Duration Sum: trial seconds that decide on a load."""
     width: Share = WIDTH
-    """Goal Width."""
+    """Goal Width: distance of the bounds, as a share of the upper one, at which the search ends."""
     initial: Duration = FIRST_TRIALS
-    """Goal Initial Trial Duration."""
+    """Goal Initial Trial Duration: duration of the first trials."""
     steps: int = 2
-    """Coarser targets on the way from the initial to the final duration."""
+    """Number of coarser targets between the initial and the final duration."""
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
         """Check the goal for contradictions."""
@@ -66,37 +66,37 @@ class SearchGoal(SpecModel):
 
     @property
     def goal(self) -> Goal:
-        """Return it as methods know it."""
+        """The goal in the form of the methods."""
         return Goal(self.name, self.loss, self.exceed, self.final, self.sum, self.width, self.initial, self.steps)
 
 
 class EarlyStop(enum.Enum):
-    """Rule whether a trial that is lost for every goal is stopped; in the words of the experiment file."""
+    """Rule to stop a trial that can no longer meet any goal, in the words of the experiment file."""
 
     AT_ONCE = "at-once"
     NEVER = "never"
 
 
 class AgainAtEnd(enum.Enum):
-    """Bounds that are tried once more when the search is done; in the words of the experiment file."""
+    """Bounds that are tried again at the end of the search, in the words of the experiment file."""
 
     UPPER = "upper"
-    """An upper bound that rests on trials shorter than the full one, in a full trial."""
+    """An upper bound found only by short trials is tried in a full trial."""
     BOTH = "both"
-    """And the lower bound, after everything else was offered."""
+    """The lower bound is also tried, after all other loads."""
 
 
 class SearchSetting(CarryingSetting):
-    """A search for every goal at once."""
+    """Setting of a trial: one search for all goals."""
 
     kind: Literal["search"] = "search"
     preset: Annotated[str | None, Words("search for {}", place=-1)] = None
-    """Name of the goals, if they are of presets."""
+    """Names of the presets of the goals; None for other goals."""
     goals: GoalsSaid
     lowest_pps: Annotated[PositiveRate | None, Words("from {} pps")] = None
-    """Lowest rate of each link; None is a thousandth of the highest."""
+    """Lowest rate of the search on each link; None is a thousandth of the highest."""
     highest_pps: Annotated[PositiveRate | None, Words("up to {} pps")] = None
-    """Highest rate of each link; None is the line rate, or as far as the generator reaches."""
+    """Highest rate of the search on each link; None is line rate, or the generator's maximum."""
     warmup_s: WarmupSaid
     drain_s: DrainSaid
     budget_s: Annotated[SecondsLong | None, Words("{} s at most")] = None
@@ -105,34 +105,34 @@ class SearchSetting(CarryingSetting):
 
     @property
     def at_limit_s(self) -> Seconds:
-        """A full trial of the longest goal."""
+        """Duration of a full trial of the longest goal."""
         return Seconds(self.warmup_s + max(goal.final_s for goal in self.goals) + self.drain_s)
 
     @cached_property
     def params(self) -> Params:
-        """Goals of a preset have its name."""
+        """Parameters, without the goals where a preset names them."""
         return {**super().params, **({} if self.preset is None else {"goals": None})}
 
 
 class SearchWorkload(CarryingTraffic, FramesAround):
-    """The highest rates at which the DUT meets goals, all goals in one search (RFC 9971; RFC 2544 section 26.1)."""
+    """Highest rates at which the DUT meets goals, with one search for all goals (RFC 9971; RFC 2544 section 26.1)."""
 
     setting: ClassVar[type[Setting]] = SearchSetting
 
     preset: str | None = None
-    """Names of presets, by commas."""
+    """Names of presets, separated by commas."""
     goals: tuple[SearchGoal, ...] | None = None
     frame_sizes: FrameSizes = Field(default_factory=lambda: tuple(Mix.model_validate(n) for n in RFC2544_FRAME_SIZES))
     lowest: FrameRate | None = None
-    """Lowest rate of each link; None is a thousandth of the highest."""
+    """Lowest rate of the search on each link; None is a thousandth of the highest."""
     highest: FrameRate | None = None
-    """Highest rate of each link; None is the line rate, or as far as the generator reaches."""
+    """Highest rate of the search on each link; None is line rate, or the generator's maximum."""
     warmup: Duration = Seconds(0.5)
     budget: Duration | None = None
-    """Time limit of the search; None is many times what the goals need."""
+    """Time limit of the search; None is many times the time that the goals need."""
     early_stop: EarlyStop = EarlyStop.AT_ONCE
     again_at_end: AgainAtEnd = AgainAtEnd.UPPER
-    """Bounds of goals without a bad trial that are tried again when the search is done."""
+    """Bounds that are tried again at the end of the search, for goals with an exceed ratio of 0."""
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
         """Check that there are goals that one search can serve, and a range of rates."""
@@ -143,24 +143,24 @@ class SearchWorkload(CarryingTraffic, FramesAround):
         yield from outside([("budget", self.budget, 1, LONGEST_TRIAL)])
 
     def faults_of_goals(self) -> list[InitErrorDetails]:
-        """Goals and preset that exclude one another, and goals that no one search can serve."""
+        """Return faults: goals together with a preset, or goals that one search cannot serve."""
         if self.preset is not None and self.goals is not None:
             return [fault(("goals",), "cannot be combined with a preset; write either", FaultKind.CONFLICT)]
         try:
-            self.wanted  # noqa: B018 -- found out by asking
+            self.wanted  # noqa: B018 -- the property raises the fault
         except InputError as error:
             return [fault(("preset",) if self.goals is None else ("goals",), str(error))]
         return []
 
     @property
     def wanted(self) -> tuple[Goal, ...]:
-        """The goals. Raises InputError."""
+        """Goals of the search. Raises InputError."""
         if self.goals is not None:
             return checked([entry.goal for entry in self.goals])
         return goals_named(self.preset or PRESET)
 
     def drives(self, every_link: Iterable[str]) -> Iterator[WorkloadDrive]:
-        """One a set of links and size."""
+        """Yield one drive per set of links and size."""
         preset = (self.preset or PRESET) if self.goals is None else None
         for links, mix in self.sized(every_link):
             setting = SearchSetting(
@@ -180,7 +180,7 @@ class SearchWorkload(CarryingTraffic, FramesAround):
             yield WorkloadDrive(links, setting, self._seconds(), mix, self._offers())
 
     def _seconds(self) -> Seconds:
-        """About what a search takes; it cannot be known before."""
+        """Return the approximate time of a search, which is not known in advance."""
         goals = self.wanted
         around, initial = self.warmup + self.drain + AROUND_TRIAL_S, min(goal.initial_s for goal in goals)
         at_limit = sum(TRIALS_OF_A_LOAD * (goal.sum_s + goal.sum_s / goal.final_s * around) for goal in goals)
@@ -188,16 +188,16 @@ class SearchWorkload(CarryingTraffic, FramesAround):
         return Seconds(likely if self.budget is None else min(likely, self.budget))
 
     def _offers(self) -> int:
-        """About how many trials a search makes."""
+        """Return the approximate number of trials of a search."""
         return round(STEPS_TO_A_WIDTH + sum(TRIALS_OF_A_LOAD * goal.sum_s / goal.final_s for goal in self.wanted))
 
     def asks(self) -> Iterator[tuple[Loc, GeneratorFeature]]:
-        """It chooses its rates."""
+        """Yield also the feature for a rate."""
         yield from super().asks()
         yield (), GeneratorFeature.RATE
 
     def incompatibilities(self, bounds: Mapping[str, LinkBounds]) -> Iterator[tuple[Loc, str]]:
-        """Frames longer than an MTU, and rates above a line rate."""
+        """Yield also faults for rates above line rate."""
         yield from super().incompatibilities(bounds)
         for key, rate in (("lowest", self.lowest), ("highest", self.highest)):
             yield from self.above_line_rate((key,), rate, bounds)

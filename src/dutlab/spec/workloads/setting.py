@@ -1,6 +1,6 @@
-"""One way to drive a workload, validated, as plan, record and method use it. Each workload's setting is next to its model.
+"""Base of the settings: validated parameters of a trial, as used by plans, records and methods. Each is next to its workload's model.
 
-Names carry units. A JSON file has a setting as an object whose `kind` says which model reads it back.
+Field names end in their unit. In JSON, a setting is an object whose `kind` names its model.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ Identity = tuple[tuple[str, Value], ...]
 
 
 def identity_of(params: Params, *, without: Collection[str] = ()) -> Identity:
-    """Values that distinguish settings of one workload, except some names."""
+    """Return the values that distinguish settings of one workload, except the names in `without`."""
     return tuple(sorted((name, value) for name, value in params.items() if name not in without))
 
 
 @dataclass(frozen=True)
 class Words:
-    """Words of a setting in a sentence; a mark in the annotation of its field. A test holds that each field has one."""
+    """Words for a setting's value in a sentence, in the annotation of its field. A test checks that each field has one."""
 
     text: str
-    """`{}` is the value, `{:pps}` a frame rate in the unit of its size; empty if it is said elsewhere."""
+    """Text in which `{}` is the value and `{:pps}` a frame rate with a fitting prefix; empty if the value is shown elsewhere."""
     instead: Mapping[Value, str] = field(default_factory=dict, hash=False)
-    """Values with special words; empty words for what need not be said. None is not said unless it is here."""
+    """Value → special text; empty text for values that are not shown. None is not shown unless it is listed here."""
     place: int = 0
-    """Before the others (-1) or after them (1)."""
+    """Place in the sentence: before the others (-1), among them (0) or after them (1)."""
     read: Callable[[Any], str] | None = None
-    """Makes the value's text of the field; the text of `params` where there is none."""
+    """Function that makes the value's text from the field; None uses the text in `params`."""
 
 
 ELSEWHERE = Words("")
@@ -56,7 +56,7 @@ NotNegative = Annotated[float, Field(ge=0)]
 Positive = Annotated[float, Field(gt=0)]
 SecondsLong = Annotated[Seconds, Field(gt=0)]
 SecondsOrNone = Annotated[Seconds, Field(ge=0)]
-"""A time that may be 0."""
+"""Seconds, 0 allowed."""
 PositiveRate = Annotated[Pps, Field(gt=0)]
 
 AT_RATE = Words("at {:pps} a link", {None: "as fast as the generator can"}, place=-1)
@@ -68,72 +68,72 @@ DirectionsSaid = Annotated[Directions, Words("direction: {}", place=1)]
 DrainSaid = Annotated[SecondsOrNone, Words("{} s drain", {0: ""})]
 DurationSaid = Annotated[SecondsLong, LASTS]
 FrameSize = Annotated[Mix, Words("frame size {}", place=1)]
-"""In bytes with FCS."""
+"""Frame size or mix, in bytes with FCS."""
 GeneratorSaid = Annotated[Generator | None, ELSEWHERE]
-"""It is said with the tool."""
+"""Generator, which is shown with the tool."""
 RampSaid = Annotated[SecondsOrNone, OMITS]
 TrafficSaid = Annotated[Traffic, Words("{}", place=1, read=Traffic.words)]
 WarmupSaid = Annotated[SecondsOrNone, Words("{} s warm-up", {0: ""})]
 
 
 class Setting(BaseModel):
-    """Part that does not depend on the links."""
+    """Parameters of a trial that do not depend on its links."""
 
     model_config = ConfigDict(defer_build=True, extra="forbid", frozen=True, allow_inf_nan=False)
 
     kind: str
     left_out: ClassVar[frozenset[str]] = frozenset()
-    """Fields that `params` does not name while they have their default."""
+    """Fields that `params` omits while they have their default."""
     also: ClassVar[Mapping[str, Words]] = {"frame_mix": ELSEWHERE}
-    """Words of names in `params` that are no fields."""
+    """Words for names in `params` that are not fields."""
 
     @property
     def workload(self) -> str:
-        """Name in the experiment file."""
+        """Name of the workload in the experiment file."""
         return self.kind
 
     @property
     def size(self) -> str:
-        """Size of its frames, as in tables: bytes with FCS, or the name of a mix; empty where there are no such frames."""
+        """Frame size for tables: bytes with FCS, or the name of a mix; empty without such frames."""
         return ""
 
     @property
     def of_any_kernel(self) -> Self:
-        """Return it without the kernel of a guest, where it names one: what is compared where each side has its own."""
+        """The setting without the kernel of a guest, for comparisons between kernels."""
         return self
 
-    def with_frames(self, times: int) -> Self:  # noqa: ARG002 - settings that have frames use it
-        """Return it with so many times the frames, where it names their number."""
+    def with_frames(self, times: int) -> Self:  # noqa: ARG002 - settings with frames use it
+        """Return the setting with `times` as many frames, if it has a number of frames."""
         return self
 
     @property
     def made_by(self) -> GeneratorModel | None:
-        """The generator that it names; None where that is the engine, or it has no frames."""
+        """Generator that it names; None for the default or without frames."""
         return None
 
     @property
     def flows(self) -> int:
-        """Most flows at once through the DUT on a link, which its table of states must hold."""
+        """Most concurrent flows through the DUT on a link, which its state table must hold."""
         return 1
 
     @property
     def loaded_s(self) -> Seconds:
-        """Duration of a load that is the same from beginning to end; 0 for any other."""
+        """Duration of a constant load; 0 for any other load."""
         return Seconds(0.0)
 
     @property
     def at_limit_s(self) -> Seconds:
-        """Duration of the load at the limit, offered once more; 0 where none is found."""
+        """Duration of the repeated load at the limit; 0 for methods that find no limit."""
         return Seconds(0.0)
 
     @property
     def modes(self) -> tuple[str, ...]:
-        """Further modes that a trial puts the DUT into."""
+        """Additional modes that a trial puts the DUT into."""
         return ()
 
     @property
     def variant(self) -> str:
-        """Differences of its frames from plain ones, in words; mostly empty."""
+        """Differences of its frames from plain ones, in words; usually empty."""
         return ""
 
     @property
@@ -143,22 +143,22 @@ class Setting(BaseModel):
 
     @property
     def ends(self) -> tuple[str, ...]:
-        """The host that sends and the one that receives, where it names them itself."""
+        """Sending and receiving host, where the setting names them; otherwise empty."""
         return ()
 
     @property
     def on_dut(self) -> tuple[str, ...]:
-        """Programs that it changes a Linux DUT with, in addition to those of the modes, each as `module:name`."""
+        """Programs that it needs on a Linux DUT, in addition to those of the modes, each as `module:name`."""
         return ()
 
     @property
     def at_source(self) -> tuple[str, ...]:
-        """Programs that the first host of its links must have, each as `module:name`."""
+        """Programs that it needs on the first host of its links, each as `module:name`."""
         return ()
 
     @cached_property
     def params(self) -> Params:
-        """Name with unit → value: what tables, labels, groups and queries have of it."""
+        """Name with unit → value, for tables, labels, groups and queries."""
         flat: dict[str, Value] = {}
         for name, of in type(self).model_fields.items():
             value = getattr(self, name)
@@ -168,24 +168,24 @@ class Setting(BaseModel):
 
     @cached_property
     def identity(self) -> Identity:
-        """Values that distinguish it from other settings of its workload."""
+        """Values that distinguish the setting from others of its workload."""
         return identity_of(self.params)
 
     @classmethod
     @cache
     def words_of_fields(cls) -> Mapping[str, Words]:
-        """Name → how it is said."""
+        """Return name → words."""
         words = {name: mark for name, of in cls.model_fields.items() for mark in of.metadata if isinstance(mark, Words)}
         return {**words, **cls.also}
 
     @property
     def words(self) -> Mapping[str, Words]:
-        """Words of each name in `params` that has some."""
+        """Name in `params` → words; other names have none."""
         return self.words_of_fields()
 
     @property
     def sentence(self) -> Iterator[tuple[str, Value, Words]]:
-        """Each name of `params` with its value and how it is said, in this order; names without words come last, as they are."""
+        """Name, value and words of each entry of `params`, in the order of the sentence; names without words come last."""
         left = dict(self.params)
         for name, words in sorted(self.words.items(), key=lambda item: item[1].place):
             if name in left:
@@ -194,7 +194,7 @@ class Setting(BaseModel):
         yield from ((name, value, Words(f"{_in_format(name.replace('_', ' '))} {{}}")) for name, value in sorted(left.items()))
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """Copy as pydantic does, but without the cached words of the original."""
+        """Copy as pydantic does, but without the original's cached params and identity."""
         copy = super().model_copy(update=update, deep=deep)
         for name in ("params", "identity"):
             copy.__dict__.pop(name, None)
@@ -228,13 +228,13 @@ def _flat(name: str, value: Any) -> dict[str, Value]:  # noqa: ANN401, PLR0911 -
 
 
 class MadeSetting(Setting):
-    """Frames of one size, or of a mix, as a generator makes them."""
+    """Setting with frames of one size or mix that a generator makes."""
 
     left_out: ClassVar[frozenset[str]] = frozenset({"generator"})
 
     frame_size: FrameSize
     generator: GeneratorSaid = None
-    """None is the engine."""
+    """Generator of the frames; None is the default."""
 
     @property
     def size(self) -> str:
@@ -243,16 +243,16 @@ class MadeSetting(Setting):
 
     @property
     def made_by(self) -> GeneratorModel | None:
-        """Generator in the experiment."""
+        """Generator that the experiment names."""
         return self.generator
 
 
 class FrameSetting(MadeSetting):
-    """Frames that are sent, by the testbed's generator where it names none."""
+    """Setting with frames that are sent, by the testbed's generator where it names none."""
 
 
 class CarryingSetting(FrameSetting):
-    """Frames that the experiment describes."""
+    """Setting with frames that the key `traffic` describes."""
 
     left_out: ClassVar[frozenset[str]] = FrameSetting.left_out | {"traffic"}
 
@@ -260,23 +260,23 @@ class CarryingSetting(FrameSetting):
 
     @property
     def flows(self) -> int:
-        """Those of the traffic."""
+        """Number of flows of the traffic."""
         return self.traffic.flow_count
 
 
 class DirectedSetting(FrameSetting):
-    """Frames that can go either way."""
+    """Setting with frames in a choice of directions."""
 
     directions: DirectionsSaid = Directions.FORWARD
 
     @property
     def ways(self) -> Directions:
-        """Directions, as it says."""
+        """Directions of the frames."""
         return self.directions
 
 
 class LoadSetting(DirectedSetting):
-    """Frames of one kind at one rate, counted for one time: what the method `sweep` offers once."""
+    """Setting with one load: frames of one kind at one rate, for one duration (method `sweep`)."""
 
     left_out: ClassVar[frozenset[str]] = FrameSetting.left_out | {"traffic", "directions"}
     also: ClassVar[Mapping[str, Words]] = {
@@ -298,22 +298,22 @@ class LoadSetting(DirectedSetting):
 
     @property
     def loaded_s(self) -> Seconds:
-        """The warm-up too."""
+        """Duration with the warm-up."""
         return Seconds(self.duration_s + self.warmup_s)
 
     @property
     def rate_percent(self) -> float | None:
-        """A share of the speed of each link; None where the rate is none."""
+        """Rate in percent of each link's speed; None where the rate is not a share."""
         return self.rate.value if self.rate is not None and self.rate.unit is RateUnit.PERCENT else None
 
     @property
     def rate_pps(self) -> float | None:
-        """Frames a second on each link; None for a share, and for as fast as the generator can."""
+        """Frames a second on each link; None for a share, and for full speed."""
         return None if self.rate is None or self.rate_percent is not None else self.rate.pps(self.frame_size.mean, None)
 
     @cached_property
     def params(self) -> Params:
-        """A share stays one: what it is a share of may differ from link to link."""
+        """Parameters, with a share kept as a share, since the speeds of links may differ."""
         rate = {"rate_pps": self.rate_pps} if self.rate_percent is None else {"rate_percent": self.rate_percent}
         return {k: v for name, value in super().params.items() for k, v in (rate if name == "rate" else {name: value}).items()}
 
@@ -335,7 +335,7 @@ _BY_READS: Mapping[float | None, str] = {100: "read", 0: "write"}
 
 
 class Told(Generic[_T]):
-    """A field of an import: what the file says under its name; None where it says nothing, or nothing of these kinds."""
+    """Field of an imported setting: the value under its name in the file; None if it is missing or of another type."""
 
     def __init__(self, *kinds: type[_T]) -> None:
         self._kinds, self._name = kinds, ""
@@ -349,12 +349,12 @@ class Told(Generic[_T]):
 
 
 class ImportedSetting(Setting):
-    """Settings from a file of another tool."""
+    """Setting from a file of another tool."""
 
     model_config = ConfigDict(ignored_types=(Told,))
     kind: Literal["imported"] = IMPORTED
     of: Annotated[str, ELSEWHERE]
-    """The workload that its figures are shown as."""
+    """Workload as which its figures are shown."""
     said: Annotated[dict[str, Value], ELSEWHERE] = {}
     also: ClassVar[Mapping[str, Words]] = {
         **LoadSetting.words_of_fields(),
@@ -365,7 +365,7 @@ class ImportedSetting(Setting):
         "target_percent": Words("to {} % of line rate"),
         "warmup_mult": Words("warm-up at {}"),
     }
-    """Words of names in files of many tools; a workload of ours that it is shown as has the others."""
+    """Words for names in files of many tools; the workload in `of` has words for the others."""
     frame_mix, protocol, work = Told(str), Told(str), Told(str)
     mtu, streams = Told(int), Told(int)
     duration_s, rate_pps, rate_percent, reads_percent = Told(int, float), Told(int, float), Told(int, float), Told(int, float)
@@ -373,23 +373,23 @@ class ImportedSetting(Setting):
 
     @property
     def workload(self) -> str:
-        """The one that it is shown as."""
+        """Workload as which its figures are shown."""
         return self.of
 
     @property
     def size(self) -> str:
-        """Size, as in the file."""
+        """Frame size, as in the file."""
         return str(self.said.get("frame_size") or "")
 
     @property
     def ends(self) -> tuple[str, ...]:
-        """Both ends, where the file names them."""
+        """Client and server, where the file names them; otherwise empty."""
         client, server = self.said.get("client"), self.said.get("server")
         return (str(client), str(server)) if client and server else ()
 
     @property
     def options(self) -> Mapping[str, str]:
-        """Options, by fio's names; a table may have the share of reads in place of `rw`."""
+        """Options by fio's names; a table may have the share of reads in place of `rw`."""
         return {"rw": _BY_READS.get(self.reads_percent, ""), **{name: str(value) for name, value in self.said.items()}}
 
     @cached_property
@@ -399,7 +399,7 @@ class ImportedSetting(Setting):
 
     @property
     def words(self) -> Mapping[str, Words]:
-        """Words, as of our setting; what needs a field of ours stays as in the file."""
+        """Words of the workload's own setting, except those that need one of its fields."""
         path = plug_of(self.of).settings
         ours: Mapping[str, Words] = named(path).setting.words_of_fields() if path else {}
         return {name: words for name, words in {**ours, **self.also, **ours}.items() if words.read is None}

@@ -31,11 +31,11 @@ from dutlab.units import Pps, Seconds
 
 SMALLEST_TARGET, LARGEST_TARGET = 1e-9, 0.1
 AROUND_TRIALS = 0.2
-"""Share that beginning and ending the trials of a search adds to their sending time."""
+"""Share that the begin and end of trials add to the sending time of a search, for the estimate."""
 
 
 class SoakSetting(CarryingSetting):
-    """A share of a rate for a long time; with `target_loss_percent`, trials that find the rate at which so much is lost."""
+    """Setting of a trial: a share of a rate for a long time. With `target_loss_percent`, it finds the rate with this loss instead."""
 
     kind: Literal["soak"] = "soak"
     left_out: ClassVar[frozenset[str]] = CarryingSetting.left_out | {"target_loss_percent"}
@@ -51,25 +51,25 @@ class SoakSetting(CarryingSetting):
 
 
 class SoakWorkload(CarryingTraffic, TimedFrames):
-    """A share of a rate for hours, with every second that lost frames."""
+    """Load at a share of a rate for hours, with a list of the seconds that lost frames."""
 
     setting: ClassVar[type[Setting]] = SoakSetting
     spaced_bursts: ClassVar[bool] = True
     shortest: ClassVar[Seconds] = Seconds(3.0)
-    """Counters are read once a second; fewer readings place nothing in time."""
+    """Shortest duration: counters are read once a second, and fewer readings cannot locate a loss in time."""
 
     rate: FrameRate
-    """Rate of each link, as a search found it."""
+    """Rate of each link, usually the result of a search."""
     share: Share = 0.9
     frame_sizes: FrameSizes = Field(default_factory=lambda: (Mix.model_validate(64),))
     duration: Duration = Seconds(4 * 3600.0)
     threshold: Share = 0.0
-    """A second that loses more than this has lost frames."""
+    """Share of lost frames above which a second counts as one with loss."""
     target: Share | None = None
-    """Given: instead of one rate for all the time, trials that find the rate at which this share is lost, up to `rate` times `share`."""
+    """Target loss ratio. If given, trials find the rate at which this share is lost, up to `rate` times `share`, in place of one load."""
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
-        """Check that the load and the times can be kept."""
+        """Check that load and times are in range."""
         yield from super().own_faults()
         if self.share <= 0:
             yield fault_of_key("share", "must be more than 0", FaultKind.RANGE)
@@ -81,7 +81,7 @@ class SoakWorkload(CarryingTraffic, TimedFrames):
             yield fault(("threshold",), "does not apply to trials that search a rate; leave it or `target` out", FaultKind.CONFLICT)
 
     def drives(self, every_link: Iterable[str]) -> Iterator[WorkloadDrive]:
-        """One a set of links and frame size."""
+        """Yield one drive per set of links and frame size."""
         seconds = self.trial_s if self.target is None else self.duration * (1 + AROUND_TRIALS)
         for links, mix in self.sized(every_link):
             setting = SoakSetting(
@@ -99,12 +99,12 @@ class SoakWorkload(CarryingTraffic, TimedFrames):
             yield WorkloadDrive(links, setting, Seconds(seconds), mix)
 
     def asks(self) -> Iterator[tuple[Loc, GeneratorFeature]]:
-        """A load, second by second."""
+        """Yield also the features for a constant rate with readings of each second."""
         yield from super().asks()
         yield from HELD_AND_WATCHED
 
     def incompatibilities(self, bounds: Mapping[str, LinkBounds]) -> Iterator[tuple[Loc, str]]:
-        """Frames longer than an MTU, and a load above a line rate."""
+        """Yield also faults for a load above line rate, and for bursts that are too slow for the load."""
         yield from super().incompatibilities(bounds)
         yield from self.above_line_rate(("rate",), Pps(self.rate * self.share), bounds)
         if (burst := self.traffic.burst) is not None and (what := burst.too_fast(Pps(self.rate * self.share))):

@@ -1,4 +1,4 @@
-"""Workload `soak-power`: loads, idleness and power off, phase after phase, with the watts and temperatures of each.
+"""Workload `soak-power`: phases of load, idleness and power off, with the watts and temperatures of each.
 
 - soak-power:
     rate: 1Mpps
@@ -34,32 +34,32 @@ if TYPE_CHECKING:
     from dutlab.spec.shape import TestbedShape
 
 LEAST_S = 3.0
-"""Least duration of a phase: meters report once a second, and the first half of a phase is left out."""
+"""Shortest phase: meters report once a second, and the first half of a phase is left out."""
 AROUND_S = 2.0
-"""Time for a generator to begin and end a load, for the estimate."""
+"""Seconds in which a generator begins and ends a load, for the estimate."""
 
 
 class PowerPhase(SpecModel):
-    """One state of the DUT, and how long it is held."""
+    """One state of the DUT, with its duration."""
 
     name: Name
     share: Share = 0.0
-    """Share of the rate; nothing is sent without it."""
+    """Load as a share of the rate; 0 sends nothing."""
     links: tuple[str, ...] | None = None
-    """Those that are loaded; None is all of the trial."""
+    """Links under load; None is all links of the trial."""
     duration: Duration = Seconds(300.0)
     until: Literal["stable"] | None = None
-    """Given: the phase ends when watts and temperatures stand still, at `duration` at the latest."""
+    """`stable` ends the phase when watts and temperatures are steady, at `duration` at the latest."""
     off: YesNo = False
-    """The DUT is switched off by its `power:` of the testbed."""
+    """True to switch the DUT off by its `power:` in the testbed."""
 
     def __str__(self) -> str:
-        """Return it as in lists and labels."""
+        """Return a text for lists and labels."""
         at = "off" if self.off else f"{text_of(round(self.share * 100, 9), '%')}{'' if self.links is None else ' on ' + joined(self.links)}"
         return f"{self.name} ({at}{' until stable' if self.until else ''} {text_of(self.duration, 's')})"
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
-        """Check that the state can be reached, and held."""
+        """Check that duration and share are in range, and that the keys fit together."""
         yield from list(outside([("duration", self.duration, LEAST_S, LONGEST_TRIAL)]))
         if not 0 <= self.share <= 1:
             yield fault_of_key("share", "must be 0% to 100% of `rate`", FaultKind.RANGE)
@@ -83,7 +83,7 @@ USUAL = tuple(
 
 
 class SoakPowerSetting(DirectedSetting):
-    """A rate, and the phases in which shares of it are sent."""
+    """Setting of a trial: a rate, and the phases in which shares of it are sent."""
 
     kind: Literal["soak-power"] = "soak-power"
     left_out: ClassVar[frozenset[str]] = frozenset({"generator", "meter"})
@@ -92,29 +92,29 @@ class SoakPowerSetting(DirectedSetting):
     """Rate of each link and direction, at 100 %."""
     phases: Annotated[tuple[PowerPhase, ...], Words("phases {}")]
     window_s: Annotated[SecondsLong, Words("stable over {} s")]
-    """For so long watts and temperatures stand still before they count as stable."""
+    """Time for which watts and temperatures must be steady to count as stable."""
     drain_s: DrainSaid
     meter: Annotated[str | None, Words("watts by {}")] = None
 
 
 class SoakPowerWorkload(FrameWorkload):
-    """Watts, heat and loss over a schedule of phases."""
+    """Watts, temperatures and loss over a schedule of phases."""
 
     setting: ClassVar[type[Setting]] = SoakPowerSetting
 
     rate: FrameRate
-    """Rate of each link and direction, as a search found it: 100 % of the phases."""
+    """Rate of each link and direction at a share of 100 %, usually the result of a search."""
     frame_sizes: FrameSizes = Field(default_factory=lambda: (Mix.model_validate("imix"),))
     directions: Directions = Directions.BOTH
     phases: Annotated[tuple[PowerPhase, ...], Field(max_length=100)] = USUAL
     window: Duration = Seconds(120.0)
-    """Time for which watts and temperatures must be steady."""
+    """Time for which watts and temperatures must be steady to count as stable."""
     drain: Duration = Seconds(0.5)
     meter: str | None = None
-    """The testbed's sensor whose watts count; None is the first that reads watts."""
+    """Sensor of the testbed that measures the power; None is the first one that reads watts."""
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
-        """Check that the phases can follow one another."""
+        """Check that the phases can follow each other."""
         yield from super().own_faults()
         yield from outside([("window", self.window, 2.0, 3600.0), ("drain", self.drain, 0.0, LONGEST_WAIT)])
         yield from each_once("phases", [phase.name for phase in self.phases])
@@ -140,11 +140,11 @@ class SoakPowerWorkload(FrameWorkload):
             yield fault(("meter",), what)
 
     def link_sets(self, every_link: Iterable[str]) -> tuple[LinkSet, ...]:
-        """All links at once where none are named."""
+        """Return the sets of links; all links together where none are named."""
         return (tuple(every_link),) if self.links is None else self.links
 
     def drives(self, every_link: Iterable[str]) -> Iterator[WorkloadDrive]:
-        """One a set of links and frame size."""
+        """Yield one drive per set of links and frame size."""
         for links, mix in self.sized(every_link):
             setting = SoakPowerSetting(
                 frame_size=mix,
@@ -160,14 +160,14 @@ class SoakPowerWorkload(FrameWorkload):
             yield WorkloadDrive(links, setting, Seconds(seconds), mix)
 
     def asks(self) -> Iterator[tuple[Loc, GeneratorFeature]]:
-        """A load, second by second."""
+        """Yield also the features for a constant rate with readings of each second."""
         yield from super().asks()
         yield from HELD_AND_WATCHED
         if self.directions is Directions.BOTH:
             yield ("directions",), GeneratorFeature.BOTH_WAYS
 
     def incompatibilities(self, bounds: Mapping[str, LinkBounds]) -> Iterator[tuple[Loc, str]]:
-        """Frames longer than an MTU, a load above a line rate, and phases on links that the trial has not."""
+        """Yield also faults for a load above line rate, and for phases on links that the trial does not have."""
         yield from super().incompatibilities(bounds)
         yield from self.above_line_rate(("rate",), Pps(self.rate * max(phase.share for phase in self.phases)), bounds)
         for i, phase in enumerate(self.phases):
@@ -176,7 +176,7 @@ class SoakPowerWorkload(FrameWorkload):
                     yield ("phases", i, "links"), f"{absent[0]!r} is not among the links of the trial {did_you_mean(absent[0], links)}"
 
     def unfit(self, written: Mapping[str, Any], bed: TestbedShape) -> Iterator[tuple[Loc, str]]:
-        """A phase that is off where nothing may switch the DUT off, and a meter that is not there."""
+        """Yield faults: a phase `off` for a DUT that must not be switched off, and an unknown meter."""
         for i, phase in enumerate(self.phases):
             if phase.off and bed.no_switch:
                 yield ("phases", i, "off"), bed.no_switch

@@ -1,4 +1,4 @@
-"""Workload `state`: how fast the DUT takes new flows, and how many it knows at once."""
+"""Workload `state`: new flows a second, and concurrent flows, of the DUT."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from dutlab.units import Seconds
 
 _LEAST_FLOWS = 1024
 _RATE_S, _CONCURRENT_S = 60.0, 180.0
-"""Time of each, for estimates; both are searches."""
+"""Estimated seconds of each test; both are searches."""
 
 _Flows = Annotated[int, Strict(), Field(ge=_LEAST_FLOWS, le=MOST_FLOWS)]
 _Port = Annotated[int, Strict(), Field(ge=1, le=65535)]
 
 
 class StateTest(enum.Enum):
-    """Test; the value is the word of the experiment file."""
+    """Test of the state table; the value is the word of the experiment file."""
 
     RATE = "rate"
     CONCURRENT = "concurrent"
@@ -40,7 +40,7 @@ ALL_TESTS = tuple(StateTest)
 
 
 class StateSetting(FrameSetting):
-    """Request of the state table."""
+    """Setting of a trial of the state table."""
 
     kind: Literal["state"] = "state"
     tests: Annotated[tuple[StateTest, ...], Words("tests: {}")]
@@ -49,26 +49,26 @@ class StateSetting(FrameSetting):
     width_ratio: Annotated[Positive, Words("bounds closer than {} of the upper")]
     fill_pps: Annotated[PositiveRate | None, Words("filled at {} flows a second")] = None
     most_flows: Annotated[int, Field(ge=1), Words("up to {} flows")]
-    """Most flows that are tried, and can be distinguished."""
+    """Most flows that are tried; all can be distinguished."""
     destination_ports: Annotated[int, Field(ge=1), Words("destination ports {}", place=1)]
     table_flows: Annotated[Annotated[int, Field(ge=1)] | None, Words("a table of {} flows")] = None
     nat_ports: Annotated[tuple[int, int] | None, Words("translated to ports {}")] = None
     drain_s: DrainSaid
     budget_s: Annotated[SecondsLong, Words("{} s at most")]
-    """Seconds of sending for the concurrent flows."""
+    """Limit of the sending time for the concurrent flows."""
 
     @property
     def on_dut(self) -> tuple[str, ...]:
-        """For the table of states."""
+        """Programs for the state table."""
         return ("dutlab.hosts.programs:SYSCTL", "dutlab.hosts.programs:NFT", "dutlab.dut.linux_tracking:ASKS_KERNEL")
 
     @property
     def flows(self) -> int:
-        """Flows that are tried, or that the table is made for."""
+        """Most flows that are tried, or the size of the table if it is larger."""
         return max(self.most_flows, self.table_flows or 0)
 
     def traffic(self, count: int, seed: int) -> Traffic:
-        """So many different flows; of another seed others. Raises InputError for more than there are."""
+        """Return `count` different flows; another seed gives other flows. Raises InputError for too many."""
         if count > self.most_flows:
             what = f"{count} flows: {self.most_flows} can be distinguished"
             raise InputError(what, remedy="shorten the trial, or take more destination_ports")
@@ -77,12 +77,12 @@ class StateSetting(FrameSetting):
 
     @cached_property
     def params(self) -> Params:
-        """Ports as a range."""
+        """Parameters, with the ports as a range."""
         return {**super().params, "nat_ports": None if self.nat_ports is None else "{}-{}".format(*self.nat_ports)}
 
 
 class StateWorkload(FrameWorkload):
-    """New flows a second, and most concurrent flows (RFC 2647 sections 3.7 and 3.8; RFC 9411 sections 7.2 and 7.5), of UDP."""
+    """New UDP flows a second, and most concurrent UDP flows (RFC 2647 sections 3.7 and 3.8; RFC 9411 sections 7.2 and 7.5)."""
 
     needs: ClassVar[frozenset[Need]] = frozenset({Need.FRAMES, Need.TRANSIT})
     setting: ClassVar[type[Setting]] = StateSetting
@@ -94,23 +94,23 @@ class StateWorkload(FrameWorkload):
     loss: Share = 0.001
     """Share of flows that may fail."""
     width: Share = 0.05
-    """Width of the bounds of either result, at most."""
+    """Largest width of the bounds of both results, as a share of the upper one."""
     fill_rate: FrameRate | None = None
     """New flows a second while the table is filled; None is half of the rate that was found."""
     most_flows: _Flows = MOST_FLOWS
-    """No more are tried."""
+    """Most flows that are tried."""
     destination_ports: _Port = RFC4814_DESTINATION_PORTS[1]
-    """Flows differ in source port and in so many destination ports. With 1, a translator needs a separate port for each flow."""
+    """Number of destination ports. Flows also differ in source port. With 1, a translator needs a separate port for each flow."""
     table_flows: _Flows | None = None
     """Size to which the DUT's table is set; None leaves it unchanged."""
     nat_ports: tuple[_Port, _Port] | None = None
-    """First and last port that a translating DUT may use; None leaves it."""
+    """First and last port that a translating DUT may use; None leaves its setting unchanged."""
     drain: Duration = Seconds(0.5)
     budget: Duration = Seconds(600.0)
-    """The search for concurrent flows ends before it has sent for longer."""
+    """Limit of the sending time of the search for concurrent flows."""
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
-        """Check that there are tests, each once, and the numbers make sense."""
+        """Check that there are tests without duplicates, and that the numbers are in range and fit together."""
         yield from super().own_faults()
         yield from each_once("tests", [test.value for test in self.tests])
         yield from alone(self.links, "its flows fill the table")
@@ -127,17 +127,17 @@ class StateWorkload(FrameWorkload):
 
     @property
     def flows(self) -> int:
-        """So many are tried at most, and can be distinguished."""
+        """Most flows that are tried and can be distinguished."""
         return min(self.most_flows, RFC4814_SOURCE_PORTS[1] * self.destination_ports)
 
     def asks(self) -> Iterator[tuple[Loc, GeneratorFeature]]:
-        """Flows, at a rate."""
+        """Yield also the features for flows and a rate."""
         yield from super().asks()
         yield (), GeneratorFeature.FLOWS
         yield (), GeneratorFeature.RATE
 
     def drives(self, every_link: Iterable[str]) -> Iterator[WorkloadDrive]:
-        """One a link and size; the tests follow one another inside it."""
+        """Yield one drive per link and size, in which the tests run one after another."""
         seconds = (_RATE_S if StateTest.RATE in self.tests else 0.0) + (_CONCURRENT_S if StateTest.CONCURRENT in self.tests else 0.0)
         for links, mix in self.sized(every_link):
             setting = StateSetting(

@@ -58,26 +58,26 @@ class StatefulNatSetting(DirectedSetting):
     kind: Literal["stateful-nat"] = "stateful-nat"
     tests: Annotated[tuple[NatTest, ...], Words("tests: {}")]
     connections: Annotated[_Counted, Words("{} connections", place=1)]
-    """N; every connection of a first phase has a different four-tuple."""
+    """N: number of connections; every connection of a first phase has a different four-tuple."""
     source_ports: Annotated[_Counted, Words("source ports {}", place=1)]
     destination_ports: Annotated[_Counted, Words("destination ports {}", place=1)]
     fill_pps: Annotated[PositiveRate | None, Words("filled at {} a second")] = None
-    """R of the first phase, if another test needs the connections."""
+    """R: connections a second in the first phase, where another test needs the connections."""
     highest_pps: Annotated[PositiveRate | None, Words("up to {} a second")] = None
     alpha_ratio: Annotated[Positive, Words("validated at {} of the rate")]
     beta_ratio: Annotated[Positive, Words("beta {}")]
     gamma_ratio: Annotated[Positive, Words("gamma {}")]
     first_connections: Annotated[_Counted, Words("capacity from {}")]
-    """C0."""
+    """C0: number of connections with which the search for the capacity begins."""
     most_connections: Annotated[_Counted, Words("up to {} connections")]
     error_connections: Annotated[_Counted, Words("capacity to within {}")]
-    """E."""
+    """E: largest distance between the bounds of the capacity."""
     table_connections: Annotated[_Counted | None, Words("a table of {}")] = None
     width_ratio: Annotated[Positive, Words("bounds closer than {} of the upper")]
     scale: Annotated[Positive, SCALE]
     latency_repeats: Annotated[_Counted, Words("{} repeats of latency")]
     drain_s: DrainSaid
-    """T: frames that arrive later are lost."""
+    """T: time-out of a phase; frames that arrive later are lost."""
     expires_s: Annotated[SecondsLong | None, Words("connections expire within {} s")] = None
 
     @property
@@ -111,9 +111,9 @@ class StatefulNatWorkload(FrameWorkload):
     directions: Literal["forward", "both"] = "both"
     """Directions of the measured load in the second phase."""
     fill_rate: FrameRate | None = None
-    """Connections per second of a first phase for another test; None: half of the establishment rate."""
+    """Connections a second in a first phase for another test; None is half of the establishment rate."""
     highest: FrameRate | None = None
-    """Largest number of connections per second that is tried; None: line rate, or the rate of a short load at full speed."""
+    """Highest rate that is tried, in connections a second; None is line rate, or the rate of a short load at full speed."""
     alpha: Share = 0.5
     """Rate of validation, as a share of the rate of the first phase (section 4.6)."""
     beta: Share = 0.1

@@ -1,4 +1,4 @@
-"""Workload `steps`: commands of the user's own on any host of the testbed, in four phases with a barrier before each.
+"""Workload `steps`: the user's commands on any host of the testbed, in four phases with a barrier before each.
 
 - steps:
     startup: {sink: [{spawn: iperf3 -s}]}
@@ -34,27 +34,27 @@ Command = Annotated[str, Field(min_length=1)]
 
 
 class Step(SpecModel):
-    """A command for `sh -c`: waited for, or left running until its trial ends."""
+    """Command for `sh -c` that is waited for (`run`), or runs until the end of its trial (`spawn`)."""
 
     run: Command | None = None
     spawn: Command | None = None
     timeout: Duration | None = None
-    """After it a `run` is ended; None waits as long as it takes."""
+    """Time after which a `run` is ended; None waits without limit."""
     at_timeout: Literal["fail", "end"] = "fail"
-    """Result of a `run` that its time-out ends: `fail`, or success, as for a server or a generator that never ends."""
+    """Result of a `run` that the time-out ends: `fail`, or success (`end`), as for a server or a generator that never ends."""
     name: str = ""
-    """Name in a report; without one its place in the phase."""
+    """Name in a report; empty for its place in the phase."""
 
     written_as: ClassVar[tuple[Mapping[str, Any], ...]] = ({"type": "string"},)
 
     @classmethod
     def read(cls, data: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
-        """A bare text is a command that is waited for."""
+        """Accept a text alone: a command that is waited for."""
         return {"run": data} if isinstance(data, str) else data
 
     @classmethod
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> Iterator[InitErrorDetails]:
-        """Check that it is one of the two kinds."""
+        """Check that it is either `run` or `spawn`, with keys of its kind."""
         kinds = [key for key in ("run", "spawn") if data.get(key) is not None]
         if len(kinds) != 1:
             yield fault(("run",), "write either `run: COMMAND` or `spawn: COMMAND`", FaultKind.CONFLICT)
@@ -65,7 +65,7 @@ class Step(SpecModel):
 
     @property
     def command(self) -> str:
-        """Whichever of the two it has."""
+        """Command of either kind."""
         return self.run or self.spawn or ""
 
 
@@ -75,7 +75,7 @@ _ByHostOrNone = Annotated[ByHost, BeforeValidator(lambda v: {} if v is None else
 
 
 class StepsWorkload(WorkloadModel):
-    """Commands in four phases; hosts work at the same time, the steps of a host one after the other."""
+    """Commands in four phases. Hosts work at the same time; the steps of a host run one after another."""
 
     kind: ClassVar[str] = "steps"
     tool: ClassVar[str] = "steps"
@@ -85,13 +85,13 @@ class StepsWorkload(WorkloadModel):
     run: Annotated[_ByHostOrNone, Field(default_factory=dict)]
     collect: Annotated[_ByHostOrNone, Field(default_factory=dict)]
     reset: Annotated[_ByHostOrNone, Field(default_factory=dict)]
-    """Always carried out, whatever happened before."""
+    """Commands that always run, even after failures."""
     on_failure: Literal["keep-going", "stop"] = "keep-going"
-    """`stop`: after a phase in which a step failed only `reset` follows."""
+    """Reaction to a failed step; `stop` skips the remaining phases except `reset`."""
 
     @classmethod
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> Iterator[InitErrorDetails]:
-        """Check that there is anything to do."""
+        """Check that there are commands, and that no links are named."""
         yield from super().cross_faults(data, made)
         if data.get("links") is not None:
             yield fault(("links",), "steps name hosts, not links", FaultKind.CONFLICT)
@@ -100,22 +100,22 @@ class StepsWorkload(WorkloadModel):
 
     @property
     def phases(self) -> dict[Phase, ByHost]:
-        """All four, in their order."""
+        """The four phases, in order."""
         return {"startup": self.startup, "run": self.run, "collect": self.collect, "reset": self.reset}
 
     def count(self, every_link: Iterable[str]) -> int:
-        """One trial a repeat."""
+        """Return 1: each repeat is one trial."""
         del every_link
         return 1
 
     def drives(self, every_link: Iterable[str]) -> Iterator[WorkloadDrive]:
-        """The one way to do it. What it takes is known as far as time-outs tell."""
+        """Yield the only drive. Its estimated duration is the longest sum of time-outs."""
         del every_link
         longest = [sum(s.timeout or 0.0 for s in steps) for by_host in self.phases.values() for steps in by_host.values()]
         yield WorkloadDrive((), StepsSetting(steps=self), Seconds(max(longest, default=0.0)))
 
     def unfit(self, written: Mapping[str, Any], bed: TestbedShape) -> Iterator[tuple[Loc, str]]:
-        """Hosts that are not there."""
+        """Yield a fault for each unknown host."""
         del written
         for phase, by_host in self.phases.items():
             for host in by_host:
@@ -124,14 +124,14 @@ class StepsWorkload(WorkloadModel):
 
 
 class StepsSetting(Setting):
-    """All that is done, so that a record says it."""
+    """Setting of a trial: all commands, so that they are in the record."""
 
     kind: Literal["steps"] = "steps"
     steps: Annotated[StepsWorkload, PlainSerializer(lambda work: work.model_dump(mode="json", exclude_defaults=True)), ELSEWHERE]
 
     @cached_property
     def params(self) -> Params:
-        """In one value."""
+        """Parameters: all steps as one JSON text."""
         return {"steps": json.dumps(self.steps.model_dump(mode="json", exclude_defaults=True), sort_keys=True)}
 
 

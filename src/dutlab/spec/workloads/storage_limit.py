@@ -1,4 +1,4 @@
-"""Workload `storage-limit`: I/O at rising depth, up to where more of it gives no more.
+"""Workload `storage-limit`: I/O at rising depth, until more depth brings no more IOPS.
 
 - storage-limit:
     drives: [each, together]
@@ -6,7 +6,7 @@
     reads_percent: [100, 0, 70]
     duration: 10s
 
-Each block size with each mix is a trial, which looks for its knee itself. Without `reads_percent` nothing is written.
+Each block size with each mix is a trial, which finds its own knee. Without `reads_percent`, nothing is written.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from dutlab.units import Seconds
 
 MOST_DEPTH = 4096
 BISECTIONS = 4
-"""Points of a sweep in addition to the doublings, for the estimate of its time."""
+"""Number of depths in addition to the doublings, for the estimate."""
 LARGEST_BLOCK = 64 << 20
 
 Sizes = Annotated[tuple[Value, ...], BeforeValidator(levels, json_schema_input_type=Value | tuple[Value, ...])]
@@ -39,7 +39,7 @@ Percents = Annotated[tuple[Percent, ...], BeforeValidator(levels, json_schema_in
 
 
 class StorageLimitSetting(DriveSetting):
-    """One block size and mix on one set of drives."""
+    """Setting of a trial: one block size and mix on one set of drives."""
 
     kind: Literal["storage-limit"] = "storage-limit"
 
@@ -55,22 +55,22 @@ class StorageLimitSetting(DriveSetting):
 
     @property
     def options(self) -> dict[str, str]:
-        """Those of each depth, and the depth that a sweep begins with."""
+        """Options of all depths, with the depth at which the sweep begins."""
         return self.at(1).options
 
     @property
     def points(self) -> int:
-        """Depths of a sweep to the deepest."""
+        """Number of depths of a sweep to the deepest."""
         return ceil(log2(self.deepest)) + 1 + BISECTIONS
 
     @property
     def writing(self) -> tuple[tuple[float, int | None], ...]:
-        """Each depth."""
+        """Time of the writes at all depths, with the block size."""
         block = parse_size(self.bs) if self.access == "random" else None
         return ((self.points * (self.ramp_s + self.duration_s), block),) if self.writes else ()
 
     def at(self, depth: int) -> FioSetting:
-        """The job of one depth."""
+        """Return the job of one depth."""
         access = access_options(self.reads_percent, random=self.access == "random")
         options = {**access, "bs": self.bs, "iodepth": str(depth), "direct": "1", "ioengine": self.engine}
         options |= {"numjobs": str(self.jobs)} if self.jobs > 1 else {}
@@ -78,7 +78,7 @@ class StorageLimitSetting(DriveSetting):
 
 
 class StorageLimitWorkload(DriveWorkload):
-    """One trial a set of drives, block size and mix."""
+    """One trial per set of drives, block size and mix."""
 
     setting: ClassVar[type[Setting]] = StorageLimitSetting
 
@@ -86,14 +86,14 @@ class StorageLimitWorkload(DriveWorkload):
     block_sizes: Sizes = ("512", "4k", "64k", "128k", "1M")
     reads_percent: Percents = (100,)
     jobs: Annotated[int, Field(ge=1, le=64)] = 1
-    """Threads a drive, each with the depth of the sweep: one thread of fio drives some 450,000 I/Os a second."""
+    """Threads per drive, each with the depth of the sweep. One thread of fio makes some 450,000 I/Os a second."""
     deepest: Annotated[int, Field(ge=1, le=MOST_DEPTH)] = 1024
     engine: Literal["libaio", "io_uring"] = "libaio"
     ramp: Duration = Seconds(1.0)
     duration: Duration = Seconds(10.0)
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
-        """Check that there are block sizes, and the jobs do not read the same."""
+        """Check that lists have values without duplicates, and that jobs do not access the same blocks."""
         yield from super().own_faults()
         if not 0 < self.duration <= LONGEST_TRIAL:
             yield fault_of_key("duration", f"must be above 0 and at most {LONGEST_TRIAL:g} s", FaultKind.RANGE)
@@ -118,15 +118,15 @@ class StorageLimitWorkload(DriveWorkload):
             )
 
     def settings(self) -> Iterator[tuple[StorageLimitSetting, float]]:
-        """Each block size with each mix; the time is that of a sweep to the deepest."""
+        """Yield each block size with each mix, with the time of a sweep to the deepest."""
         for reads in self.reads_percent:
             for size in self.block_sizes:
                 setting = StorageLimitSetting(
                     access=self.access, bs=size, reads_percent=reads, jobs=self.jobs, deepest=self.deepest, engine=self.engine,
-                    writes=reads < 100, ramp_s=self.ramp, duration_s=self.duration,  # noqa: PLR2004 -- all of it
+                    writes=reads < 100, ramp_s=self.ramp, duration_s=self.duration,  # noqa: PLR2004 -- percent
                 )  # fmt: skip
                 yield setting, setting.points * (self.ramp + self.duration)
 
     def what_writes(self) -> Loc | None:
-        """Whatever is not all reads."""
-        return ("reads_percent",) if any(reads < 100 for reads in self.reads_percent) else None  # noqa: PLR2004 -- all of it
+        """Return the place of `reads_percent` if a mix has writes; None otherwise."""
+        return ("reads_percent",) if any(reads < 100 for reads in self.reads_percent) else None  # noqa: PLR2004 -- percent

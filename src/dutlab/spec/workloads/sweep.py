@@ -22,25 +22,25 @@ from dutlab.units import RFC2544_FRAME_SIZES, Pps, line_rate, si
 
 
 class SweepSetting(LoadSetting):
-    """One frame size at one rate."""
+    """Setting of a trial: one frame size at one rate."""
 
     kind: Literal["sweep"] = "sweep"
 
 
 class SweepWorkload(CarryingTraffic, TimedFrames):
-    """Frames of each size at each rate, counted and timed by the engine (throughput at a given load, RFC 2544 section 26.3's trial)."""
+    """Frames of each size at each rate: loss, and latency where the generator measures it (the trial of RFC 2544 section 26.3)."""
 
     setting: ClassVar[type[Setting]] = SweepSetting
     spaced_bursts: ClassVar[bool] = True
 
     frame_sizes: FrameSizes = Field(default_factory=lambda: tuple(Mix.model_validate(n) for n in RFC2544_FRAME_SIZES))
     rates: tuple[Rate, ...] = (None,)
-    """On each link; None, written `max`, is as fast as the generator can."""
+    """Rates on each link; None, written `max`, is full speed."""
     directions: Literal["forward", "both"] = "forward"
-    """From source to sink, or at the same time and rate also back."""
+    """Directions of the frames; `both` sends at the same rate from sink to source too."""
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
-        """Check that there are rates, each once, and the times can be kept."""
+        """Check that there are rates without duplicates, and that each fits bursts and duration."""
         yield from super().own_faults()
         yield from each_once("rates", [str(r) for r in self.rates])
         if self.traffic.burst is not None and None in self.rates:
@@ -56,7 +56,7 @@ class SweepWorkload(CarryingTraffic, TimedFrames):
 
     @property
     def sends_back(self) -> bool:
-        """Return whether frames go back, by `directions`."""
+        """True if `directions` is `both`."""
         return self.directions == "both"
 
     def count(self, every_link: Mapping[str, LinkBounds]) -> int:
@@ -64,7 +64,7 @@ class SweepWorkload(CarryingTraffic, TimedFrames):
         return super().count(every_link) * len(self.rates)
 
     def drives(self, every_link: Iterable[str]) -> Iterator[WorkloadDrive]:
-        """One a set of links, size and rate."""
+        """Yield one drive per set of links, size and rate."""
         for links, mix in self.sized(every_link):
             for rate in self.rates:
                 setting = SweepSetting(
@@ -80,7 +80,7 @@ class SweepWorkload(CarryingTraffic, TimedFrames):
                 yield WorkloadDrive(links, setting, self.trial_s, mix)
 
     def asks(self) -> Iterator[tuple[Loc, GeneratorFeature]]:
-        """Rates and directions."""
+        """Yield also the features for rates and directions."""
         yield from super().asks()
         for i, rate in enumerate(self.rates):
             if rate is not None:
@@ -89,7 +89,7 @@ class SweepWorkload(CarryingTraffic, TimedFrames):
             yield ("directions",), GeneratorFeature.BOTH_WAYS
 
     def incompatibilities(self, bounds: Mapping[str, LinkBounds]) -> Iterator[tuple[Loc, str]]:
-        """Yield frames longer than an MTU, rates above a line rate, and shares of an unknown speed."""
+        """Yield also faults for rates above line rate, and for shares of an unknown speed."""
         yield from super().incompatibilities(bounds)
         for name in self.driven(bounds):
             speed = bounds[name].speed
