@@ -75,3 +75,23 @@ def test_keys_have_words_and_defaults():
 @pytest.mark.parametrize("kind", FILE_MODELS)
 def test_the_contract_is_what_the_models_say(kind):
     assert json.loads((ROOT / "contracts" / f"{kind}.schema.json").read_text()) == file_schema(kind)
+
+
+@pytest.mark.parametrize("kind", list(FILE_MODELS))
+def test_every_truth_value_may_be_yes_or_no(kind):
+    def bare(node, at):
+        """Paths of values that are true or false only."""
+        if isinstance(node, dict):
+            takes_words = any(part.get("type") == "string" or "yes" in part.get("enum", ()) for part in node.get("anyOf", ()))
+            for name, part in node.items():
+                if name == "properties":
+                    yield from (found for key, of in part.items() for found in bare(of, f"{at}.{key}"))
+                elif name != "anyOf" or not takes_words:
+                    yield from bare(part, at)
+            if node.get("type") == "boolean":
+                yield at
+        elif isinstance(node, list):
+            for part in node:
+                yield from bare(part, at)
+
+    assert set(bare(file_schema(kind), "")) == set()

@@ -101,7 +101,7 @@ class Lab:
         return {**near, **{role: self._far(role, role, log) for role in self.namespaces if role in self.over_ssh}}
 
     def _far(self, host: str, name: str, log: CommandLog | None) -> Host:
-        from dutlab.hosts.ssh import SshHost  # loads asyncssh, which local hosts do not need
+        from dutlab.hosts.ssh import SshHost  # noqa: PLC0415 -- loads asyncssh, which local hosts do not need
         from dutlab.hosts.ssh_login import Login  # noqa: PLC0415 -- as above
 
         return SshHost(Login(name, host, () if self.ssh_config is None else (self.ssh_config,)), log)

@@ -45,7 +45,7 @@ def config_file(folder: Path) -> Path:
 
 def write_files(folder: Path, doors: Sequence[Door]) -> None:
     """Write keys, known_hosts and configurations, readable by this user only. Raises OSError."""
-    import asyncssh  # labs without ssh do not need it
+    import asyncssh  # noqa: PLC0415 -- labs without ssh do not need it
 
     private_parents(folder.parent)
     folder.mkdir(mode=0o700)

@@ -16,7 +16,7 @@ from pydantic_core import InitErrorDetails
 
 from dutlab.errors import FaultKind
 from dutlab.spec.bounds import TestbedBounds
-from dutlab.spec.fields import Duration, Name, name_fault
+from dutlab.spec.fields import Duration, Name, YesNo, name_fault
 from dutlab.spec.links import IPV6_LEAST_MTU
 from dutlab.spec.model import Loc, SpecModel, ValueFault, did_you_mean, fault
 from dutlab.spec.tunnels import MOST_TUNNELS
@@ -144,7 +144,7 @@ class LevelCommands(Commands):
 
     host: Name | None = None
     """Host that runs the commands; None is the DUT."""
-    reboot: bool = False
+    reboot: YesNo = False
     """True if the changes of `apply` and `restore` take effect only at the next boot."""
     back_within: Annotated[Duration, AfterValidator(_boot_time)] = Seconds(600.0)
 

@@ -12,7 +12,7 @@ from pydantic_core import InitErrorDetails
 
 from dutlab.errors import FaultKind
 from dutlab.spec.distance import Distance
-from dutlab.spec.fields import Address, BitRate, Name, adapter_fault, vpp_interface_fault
+from dutlab.spec.fields import Address, BitRate, Name, YesNo, adapter_fault, vpp_interface_fault
 from dutlab.spec.known import ROLES
 from dutlab.spec.model import SpecModel, fault
 
@@ -78,9 +78,9 @@ class Link(Distance):
     addresses: tuple[Address, ...]
     """Address of each port, with prefix length, in the order of the ports; on a transparent path only those of its two ends."""
     mtu: Annotated[int, Strict(), Field(ge=576, le=9216)] = 1500
-    isolated: Annotated[bool, Strict()] = False
+    isolated: YesNo = False
     """True asserts that only the testbed is attached. The generator then loads ports that it would otherwise refuse (RFC 6815)."""
-    configure: Annotated[bool, Strict()] = False
+    configure: YesNo = False
     """True lets a run add missing addresses to the ports of the link's ends and set these ports up. The run undoes both."""
 
     @property

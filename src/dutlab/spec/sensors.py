@@ -258,7 +258,7 @@ class MqttSensor(NumberSensor):
     topic: Annotated[str, Field(min_length=1, max_length=500, pattern=r"^[^+#\x00]+$")]
     value: Annotated[str, Field(max_length=200), AfterValidator(_place)] | None = None
     """Path of the number in the published JSON; without it, the whole message is a number."""
-    tls: bool = False
+    tls: YesNo = False
     user: User | None = None
     password_from: Variable | None = Field(default=None, alias="password-from")
 

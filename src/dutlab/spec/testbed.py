@@ -29,7 +29,7 @@ from dutlab.errors import FaultKind
 from dutlab.spec.account import AccountSpec
 from dutlab.spec.distance import Distance
 from dutlab.spec.drives import ArraySpec, DriveSpec
-from dutlab.spec.fields import Name, adapter_fault, interface_fault, named, ssh_fault, vpp_interface_fault
+from dutlab.spec.fields import Name, YesNo, adapter_fault, interface_fault, named, ssh_fault, vpp_interface_fault
 from dutlab.spec.generators import Generator
 from dutlab.spec.known import BLACK_BOX, FAMILY_MODES, MDRAID, OWN_PORTS, WITHOUT_A_WAY_IN
 from dutlab.spec.links import DUT, Link, Port
@@ -50,7 +50,7 @@ class HostSpec(SpecModel):
     family: str = "linux"
     ssh: str | None = None
     """`[user@]host[:port]`; None for the machine that dutlab runs on, and in an embedded lab."""
-    local: Annotated[bool, Strict()] = False
+    local: YesNo = False
     """True for the machine that dutlab runs on, in place of `ssh`."""
     netns: Name | None = None
     """Network namespace of this machine (ip-netns(8)) that acts as the host; needs `local`."""

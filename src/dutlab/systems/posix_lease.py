@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-ROOTS, SHARED = "/var/run", "/var/tmp"  # files of other users there are checked, never followed
+ROOTS, SHARED = "/var/run", "/var/tmp"  # noqa: S108 -- files of other users there are checked, never followed
 """Folders for the lease file: root's folder if the login may write there, else the folder of all users. The script checks both."""
 LEAF = "dutlab-lease-"
 """Prefix of the file name. The number of the network namespace follows, since two namespaces with one file system are two hosts.

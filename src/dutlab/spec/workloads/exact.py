@@ -13,6 +13,7 @@ from pydantic_core import InitErrorDetails
 
 from dutlab.errors import FaultKind
 from dutlab.spec.factors import MODE
+from dutlab.spec.fields import YesNo
 from dutlab.spec.known import EXACT
 from dutlab.spec.links import DUT
 from dutlab.spec.mixes import LONGEST_FRAME, FrameSizes, Mix
@@ -109,7 +110,7 @@ class ExactWorkload(WorkloadModel):
     kernel: str | None = None
     modules: str | None = None
     limit_s: Annotated[int, Strict(), Field(ge=10, le=86_400)] = 600
-    profile: Annotated[bool, Strict()] = False
+    profile: YesNo = False
     """True to show the instructions of each function."""
 
     @classmethod

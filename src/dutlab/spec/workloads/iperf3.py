@@ -10,7 +10,7 @@ from pydantic_core import InitErrorDetails
 
 from dutlab.errors import FaultKind
 from dutlab.spec.bounds import LinkBounds
-from dutlab.spec.fields import Duration
+from dutlab.spec.fields import Duration, YesNo
 from dutlab.spec.model import fault, fault_of_key
 from dutlab.spec.traffic import Directions
 from dutlab.spec.workloads.base import LONGEST_TRIAL, Need, WorkloadDrive, WorkloadModel
@@ -74,7 +74,7 @@ class Iperf3Workload(WorkloadModel):
     omit: Duration = Seconds(5.0)
     """Time left out at the start, while TCP finds its rate."""
     duration: Duration = Seconds(30.0)
-    zerocopy: Annotated[bool, Strict()] = False
+    zerocopy: YesNo = False
     """True to send with sendfile(2), which saves the sender a copy (`-Z`)."""
     direction: Direction = "forward"
     ends_apart: Duration = Seconds(0.0)

@@ -67,7 +67,7 @@ def _dumped_wavelength(text: str) -> float | None:
     """Return the wavelength in page A0h, which -vvv dumps for an SFP: bytes 60 and 61; None for copper (SFF-8472 table 4-1, byte 8)."""
     m = _DUMP.search(text)
     page = bytes.fromhex("".join(m["bytes"].split())) if m else b""
-    if len(page) < 128 or page[8] & _COPPER:  # the length that the dump's headline names
+    if len(page) < 128 or page[8] & _COPPER:  # noqa: PLR2004 -- the length that the dump's headline names
         return None
     return float(int.from_bytes(page[60:62], "big")) or None
 
