@@ -1,21 +1,21 @@
 """One run as a folder of plain files, each written once.
 
-experiment.yaml testbed.yaml      as the user wrote them; resolved.json has them with all defaults
-plan.json                         trials in order, seed, estimate
-seal.json                         the run's token, and proof of who made it: undo and resume check it
-hosts/NAME.json                   facts; NAME~2.json has those of a resumed run
-doctor.json                       findings: what distorts results on the testbed; doctor~2.json of a resumed run
-journal.jsonl                     changes made to hosts; journal.seal proves that it is whole
-events.jsonl                      events of the run, for live views
-trials/0001/raw/…                 every tool's own output
-trials/0001/samples.parquet       time series; absent when nothing was watched
-trials/0001/details.json          histograms and commands (store.details)
-trials/0001/record.json           written last: a trial is complete when it exists
-trials/0007.cut-1/                files of a trial that was cut
-trials/0007.disturbed-1/          an attempt that does not count, complete with its record (store.attempts)
-MANIFEST.sha256                   written when the run has finished
-additions/0001.json               a note or a file that a person added later, with its hash
-report/                           made from the other files; it may be made again
+    experiment.yaml testbed.yaml      as the user wrote them; resolved.json has them with all defaults
+    plan.json                         trials in order, seed, estimate
+    seal.json                         the run's token, and proof of who made it: undo and resume check it
+    hosts/NAME.json                   facts; NAME~2.json has those of a resumed run
+    doctor.json                       findings: what distorts results on the testbed; doctor~2.json of a resumed run
+    journal.jsonl                     changes made to hosts; journal.seal proves that it is whole
+    events.jsonl                      events of the run, for live views
+    trials/0001/raw/…                 every tool's own output
+    trials/0001/samples.parquet       time series; absent when nothing was watched
+    trials/0001/details.json          histograms and commands (store.details)
+    trials/0001/record.json           written last: a trial is complete when it exists
+    trials/0007.cut-1/                files of a trial that was cut
+    trials/0007.disturbed-1/          an attempt that does not count, complete with its record (store.attempts)
+    MANIFEST.sha256                   written when the run has finished
+    additions/0001.json               a note or a file that a person added later, with its hash
+    report/                           made from the other files; it may be made again
 
 Times and names come from the caller; this module reads no clock.
 """
