@@ -98,7 +98,7 @@ fn gaps_between(g: &dutlab_port::Gaps) -> Gaps {
     }
 }
 
-/// Returns the value that `share` of the `count` values in `buckets` did not exceed, and never above `max`.
+/// Returns the quantile `share` of the `count` values in `buckets`: the upper end of its bucket, at most `max`.
 fn quantile(buckets: &[(u64, u64)], count: u64, max: Nanos, share: f64) -> u64 {
     let rank = (share * count as f64).ceil().max(1.0);
     let mut below = 0;
@@ -194,7 +194,7 @@ fn sent_and_numbered(sent: Option<&StreamSent>) -> (u64, u64) {
     sent.map_or((0, 0), |s| (s.frames, s.numbered.unwrap_or(s.frames)))
 }
 
-/// Converts a stream that the agent counted to the form of one that the kernel counted.
+/// Converts the counts of a stream that the agent counted.
 fn here(s: &StreamAccount, told: Option<&StreamSent>) -> ReceivedStream {
     let (sent, numbered) = sent_and_numbered(told);
     let settled = s.ledger.settle_numbered(sent, numbered);
@@ -309,7 +309,7 @@ fn latency(s: &CountedStream, ipdv: Option<Ipdv>) -> Option<Latency> {
 mod tests {
     use super::*;
 
-    /// Returns the same counts, as a ledger of ours and as the kernel keep them.
+    /// Returns the same counts in two forms: the agent's ledger, and the kernel's counters.
     fn both(arrivals: &[u64]) -> (StreamAccount, CountedStream) {
         let mut account = dutlab_measure::Account::new(Nanos::ZERO, &[7]).streams()[0].clone();
         for sequence in arrivals {

@@ -95,8 +95,9 @@ mod tests {
         let now = Nanos(50_000_000_000);
         let ahead = Some(Ahead { ns: 7_000, error: Nanos(100) });
         assert_eq!(ours(Nanos(49_000_007_000), ahead, now), Some(Nanos(49_000_000_000)));
-        // As late as the error of the clocks allows, and later; older than any queue; before our clock began; a clock that cannot be read.
+        // Valid: as late as the error of the clocks allows.
         assert_eq!(ours(Nanos(50_000_007_100), ahead, now), Some(Nanos(50_000_000_100)));
+        // Not valid: later; older than any queue; before our clock began; from a clock that cannot be read.
         for (card, ahead) in [(50_000_007_101, ahead), (40_000_007_000, ahead), (5, ahead), (49_000_007_000, None)] {
             assert_eq!(ours(Nanos(card), ahead, now), None, "{card}");
         }

@@ -1,4 +1,4 @@
-//! Plan of a whole trial for a back end inside the kernel: bytes, offsets, numbers. It has no names for headers.
+//! Plan of a whole trial for a back end inside the kernel: bytes, offsets and numbers, without names of header fields.
 
 use dutlab_traffic::{Series, Spaced};
 use dutlab_units::Nanos;
@@ -30,10 +30,10 @@ pub struct PlanStream {
     /// Fields that change from flow to flow; `None`: a single flow, as in the templates.
     pub flows: Option<FlowSet>,
     /// Numbers that count from frame to frame in each template, besides sequence number and send time. A back end that
-    /// cannot count leaves the values of the templates, whose checksums are right for them.
+    /// cannot count sends the values in the templates; the templates' checksums are right for these.
     pub counters: Vec<Counter>,
-    /// Bits that vary from frame to frame by their own rule. No two have a bit in common, nor with a field of `flows`
-    /// or a counter.
+    /// Bits that vary from frame to frame, each group by its own rule. No bit is in two groups, in a field of `flows` or in
+    /// a counter.
     pub varied: Vec<Varied>,
     /// Times at which frames are due.
     pub pace: Pace,
@@ -89,14 +89,14 @@ pub struct Field {
     pub in_ip_checksum: bool,
 }
 
-/// Bits that vary from frame to frame, in a few bytes around them that are read as one big-endian number.
+/// Bits that vary from frame to frame. The bytes that contain them are read as one big-endian number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Varied {
     /// Offset of these bytes; even.
     pub at: u16,
     /// Number of these bytes: even, at most 16.
     pub length: u8,
-    /// Bits of the number below those that vary.
+    /// Number of bits below those that vary.
     pub shift: u8,
     /// The bits of the number that vary.
     pub mask: u128,

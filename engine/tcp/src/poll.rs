@@ -11,7 +11,7 @@ use std::time::Duration;
 
 const AT_ONCE: usize = 1024;
 
-/// Source of events, by the numbers under which sockets are watched.
+/// Source of socket events. Each event has the number of its socket.
 pub struct Poll {
     epoll: OwnedFd,
     events: Vec<epoll::Event>,
@@ -100,7 +100,7 @@ impl<T> Slab<T> {
     /// Removes an item.
     ///
     /// # Panics
-    /// Never: half of a number fits into its half.
+    /// Never: the lower half of a number fits into 32 bits.
     pub fn take(&mut self, number: u64) -> Option<T> {
         self.get(number)?;
         let slot = u32::try_from(number & 0xffff_ffff).expect("the lower half");

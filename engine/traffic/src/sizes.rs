@@ -92,7 +92,8 @@ impl Sizes {
         }
         let mut distinct = Vec::new();
         let of_part: Vec<u16> = parts.iter().map(|(s, _)| index_of(&mut distinct, *s)).collect();
-        // Each size gains credit by its weight at every frame; the richest is sent and pays a whole round.
+        // Weighted round robin: before each frame, every size gains its weight as credit. The size with the most
+        // credit is sent, and loses the sum of all weights.
         let mut credit = vec![0_i64; parts.len()];
         let mut order = Vec::new();
         for _ in 0..round {

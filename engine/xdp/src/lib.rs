@@ -1,4 +1,4 @@
-//! Kernel speed: eBPF sends and receives, and the card stays a normal kernel interface.
+//! Back end inside the kernel: eBPF programs send and receive, and the card stays a normal kernel interface.
 //!
 //! `sender` makes one long live-frame call (`BPF_PROG_TEST_RUN` with `BPF_F_TEST_XDP_LIVE_FRAMES`, Linux 5.18) in which
 //! a program writes, paces and redirects each frame. `receiver` attaches a program that accounts for our frames, drops

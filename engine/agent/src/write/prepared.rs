@@ -1,4 +1,4 @@
-//! A prepared template: its bytes, its offsets, and the checksums' sums of everything that stays constant.
+//! A prepared template: its bytes, its offsets, and the partial checksums of its constant bytes.
 
 use super::next;
 use super::rows::{Rows, put};
@@ -89,7 +89,7 @@ impl Prepared {
         }
     }
 
-    /// Returns the transport's sum of everything that is constant in all frames with this stamp.
+    /// Returns the transport's partial checksum of the bytes that are the same in all frames with this stamp.
     #[inline]
     #[must_use]
     pub const fn base(&self, stamp: u64) -> Sum {
