@@ -173,7 +173,7 @@ def insist_on_workload(kind: str) -> None:
 
 
 def _value(text: str, field: FieldInfo | None) -> str:
-    """Return a value as YAML. For a list field, a single item becomes a list, unless it names a list. Commas separate only list items."""
+    """Return a value as YAML. For a list field, a single item becomes a list, unless it names a list. In other fields a comma is text."""
     from dutlab.spec.mixes import SIZES_OF
 
     if field is None or text[0] in "[{\"'" or text in SIZES_OF:

@@ -194,7 +194,7 @@ class OfFlows(OfRecord):
 
 
 class Unset:
-    """Half of a mode that no command sets: of a black box, or of a DUT that a person sets. The other half verifies."""
+    """Base class of modes that no command sets: of a black box, or of a DUT that a person sets. Its subclasses verify the mode."""
 
     async def undo(self, dut: Host, testbed: Testbed) -> Sequence[UndoStep]:
         """Return no steps: no command can undo it. At the end, the runner asks the person of a `manual` DUT."""
@@ -211,7 +211,7 @@ Network = IPv4Network | IPv6Network
 
 
 def network_pairs(testbed: Testbed) -> Iterator[tuple[Link, Link]]:
-    """Yield links whose inner and outer networks may be the ends of a flow, of the same IP version."""
+    """Yield pairs of links of one IP version: flows may pass between the inner network of the first and the outer network of the second."""
     known = set[tuple[Network, Network]]()  # links with a common end have a common network
     for inner in testbed.links.values():
         for outer in testbed.links.values():

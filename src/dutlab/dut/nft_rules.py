@@ -38,7 +38,7 @@ def filter_empty() -> str:
 
 
 def filters(testbed: Testbed, count: int) -> str:
-    """Return `count` stateless address filters before each packet that passes (RFC 2544 section 11.4: 1 and 25).
+    """Return `count` stateless address filters, all of which a packet meets before it passes (RFC 2544 section 11.4: 1 and 25).
 
     All but the last match an address that no test frame has. The last one of each pair of networks permits it in both directions. The
     section requires that other packets are dropped, so that is the policy. Filters have the IP version of the links (RFC 5180 section 6.2).
@@ -164,7 +164,7 @@ def _pass_rules(testbed: Testbed) -> list[str]:
 
 
 def _permitted_networks(testbed: Testbed) -> list[tuple[int, str]]:
-    """Return matches of sets of pairs, one per IP version, so that every packet meets the same number of rules."""
+    """Return one match per IP version, for the set of its pairs of networks, so that every packet meets the same number of rules."""
     pairs = permitted_networks(testbed)
     rules = []
     for version, family in _FAMILY.items():

@@ -3,11 +3,11 @@
 Source: fio's stat.c (show_thread_status_terse_all). A line is a job: version, fio's version (not in 2), name, group, error. Then comes a
 block for each direction: read and write, in versions 2, 4 and 5 also trim. If directions are counted together, there is only one block;
 with unified_rw_reporting=both it follows the others. Then come the processor, distributions, disks, and errors if fio continues after
-errors. A block has KiB, KiB/s, IOPS, ms; then in µs least, greatest, mean and deviation of slat and clat, twenty percentiles, the same
-four values of lat; then five values of bandwidth, and in version 5 six more.
+errors. A block has KiB, KiB/s, IOPS and ms. Latencies follow in µs: least, greatest, mean and deviation of slat, the same of clat,
+twenty percentiles of clat, the same four values of lat. Then come five values of bandwidth, and in version 5 six more.
 
-The output has no options. Jobs in successive lines are of one run of fio if the text on disks is the same, since fio prints it once it
-has ended. A repeated job without disks begins another run.
+The output does not have the options of the jobs. Successive lines are of one run of fio if their text on disks is the same, since fio
+prints that text after all jobs have ended. A repeated job without disks begins another run.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Ratio of the medians of two samples, with its interval.
 
 Each median has its exact interval of order statistics. Both are combined by the method of variance estimates recovery (G. Y. Zou, A.
-Donner, Stat. Med. 27, 2008, equation 4) on the logarithm. Their distances are scaled from the true confidence of each interval to 95 %.
-With four values a side or more, the interval holds the ratio with 95 to 99 % for normal, skewed, heavy-tailed and bimodal values
-(tests/bench/verdict_rates.py measures it). Differences use the same method.
+Donner, Stat. Med. 27, 2008, equation 4) on the logarithm. The distances from the median to both ends are scaled from the interval's
+true confidence to 95 %. With four values a side or more, the interval holds the ratio with 95 to 99 % for normal, skewed, heavy-tailed
+and bimodal values (tests/bench/verdict_rates.py measures it). Differences use the same method.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def _reach(values: Sequence[float], middle: float) -> tuple[float, float]:
 def order_scale(n: int) -> tuple[int, float]:
     """Return the rank k of the order statistics whose interval holds the median with 95 %, and the factor to a normal interval of 95 %.
 
-    For few values, these are the outermost.
+    For few values k is 1: the interval goes from the least to the greatest value.
     """
     k, outside = 1, 2 / 2**n
     while k < n // 2 and (more := outside + 2 * comb(n, k) / 2**n) <= 1 - CONFIDENCE:

@@ -26,7 +26,7 @@ FORWARDING = ("forwarded_frames_per_cpu_s", "forwarded_bits_per_cpu_s")
 ALL_THREADS = ("received_frames_per_cpu_s", "goodput_bits_per_cpu_s")
 _NS = 1e9
 MOST_SLOWER = 0.10
-"""Difference in processor speed between trials from which it is reported."""
+"""Difference in processor speed between trials, as a share, above which it is reported."""
 
 
 def cpu_cost(records: Sequence[TrialRecord], set_aside: Sequence[TrialRecord], of_run: Iterable[str]) -> CpuCost | None:

@@ -16,13 +16,13 @@ def nearly_nothing_left(records: Sequence[TrialRecord], set_aside: Sequence[Tria
 
 
 def too_busy(records: Sequence[TrialRecord], set_aside: Sequence[TrialRecord]) -> str:
-    """Return a sentence if other work left nearly nothing. If it disturbed only some cells, repeated() counts them."""
+    """Return a sentence if other work left nearly no attempt that counts. If it disturbed only some cells, repeated() counts them."""
     busy = nearly_nothing_left(records, set_aside)
     return f"{busy}. Rates are not known." if busy else ""
 
 
 def repeated(records: Sequence[TrialRecord], set_aside: Sequence[TrialRecord]) -> str:
-    """Return sentences on trials that do not count, with reasons and those done again; empty if all count."""
+    """Return sentences on trials that do not count: the reasons, and the trials that were done again. Empty if all count."""
     void = [r for r in (*set_aside, *records) if r.status == DISTURBED]
     if not void:
         return ""

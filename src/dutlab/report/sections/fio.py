@@ -1,4 +1,4 @@
-"""Jobs of fio: all figures, the distribution of latencies from its bins, both over depth, and bytes a second over time."""
+"""Jobs of fio: all figures, the distribution of latencies from bins, IOPS and latency over depth, and bytes a second over time."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def _distributions(groups: Sequence[Group]) -> Iterator[Curve]:
 
 
 def _exceedance(bins: Mapping[int, int]) -> tuple[tuple[float, float], ...]:
-    """Return (one I/O in how many takes longer, ns) for each bin with at least ten I/Os above it."""
+    """Return points (N, ns), one for each bin with at least ten I/Os above it: one I/O in N takes longer than ns."""
     count, reached, points = sum(bins.values()), 0, []
     for value in sorted(bins):
         reached += bins[value]

@@ -115,7 +115,7 @@ def _share(rate: float | None, of: float | None) -> float | None:
 
 
 def _headline(name: str, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> tuple[Headline, ...]:
-    """Return the comparison of modes at the first size and links that several have, with a summary of the others."""
+    """Return the comparison of modes at the first size and links that several modes have, with a summary of the others."""
     headlines = []
     for (links, size), same in groupby(sorted(groups, key=_order), key=_place):
         cells = {g.label: g for g in same}

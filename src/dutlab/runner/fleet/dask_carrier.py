@@ -67,7 +67,7 @@ class DaskCarrier:
         return status
 
     async def _asked(self, planned: PlannedRun) -> int | None:
-        """Submit a planned run to a worker, and return its exit status; None if the scheduler was lost, with its state."""
+        """Submit a planned run to a worker, and return its exit status; None if the scheduler was lost."""
         if (client := await self._connected()) is None:
             return self._away(planned, f"{self.folder.fleet.scheduler}: no scheduler answers; start `dutlab campaign scheduler` there")
         if not await self._offered_in_time(client, planned.testbed):

@@ -66,7 +66,7 @@ class Optic:
     """Reason for missing values."""
 
     def findings(self) -> list[OpticFinding]:
-        """Return every value beyond a threshold; an alarm replaces a warning. A dark lane is found without thresholds.
+        """Return every value beyond a threshold; an alarm replaces a warning. A dark lane is a finding even without thresholds.
 
         Thresholds that are all 0 belong to a module without thresholds.
         """
@@ -96,7 +96,7 @@ class Optic:
 
 
 def readable(optic: Optic) -> Optic:
-    """Return the module; without values of light if it is copper: its registers have zeros, and thresholds copied from other modules."""
+    """Return the module. Copper loses its values of light: its registers have zeros there, and thresholds copied from other modules."""
     if not optic.is_copper:
         return optic
     values = {q: of for q, of in optic.values.items() if q not in _OF_LIGHT}

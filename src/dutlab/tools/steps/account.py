@@ -47,7 +47,7 @@ class StepDone:
 
     @property
     def failed(self) -> bool:
-        """True if it failed. A spawned step that ran until the reset did not fail, nor did one that its time-out was to end."""
+        """True if it failed. A spawned step that ran until the reset did not fail, and a step that its time-out was to end did not."""
         return bool(self.why)
 
     @property
