@@ -32,8 +32,8 @@ pub struct PlanStream {
     /// Numbers that count from frame to frame in each template, besides sequence number and send time. A back end that
     /// cannot count sends the values in the templates; the templates' checksums are right for these.
     pub counters: Vec<Counter>,
-    /// Bits that vary from frame to frame, each group by its own rule. No bit is in two groups, in a field of `flows` or in
-    /// a counter.
+    /// Bits that vary from frame to frame, each group by its own rule. No bit is in two groups, in a field of `flows`, or
+    /// in a counter.
     pub varied: Vec<Varied>,
     /// Times at which frames are due.
     pub pace: Pace,
@@ -68,8 +68,8 @@ pub struct Template {
 pub struct FlowSet {
     /// Number of flows.
     pub count: u32,
-    /// The fields that change: source address, destination address, source port, destination port (no ports but the
-    /// identifier with ICMP), then higher words of IPv6 addresses where those change, then MACs.
+    /// The fields that change: source address, destination address, source port, destination port (with ICMP the
+    /// identifier in place of both ports), then the higher words of IPv6 addresses that change, then MACs.
     pub fields: Vec<Field>,
     /// The values: `count` rows with one value for each field, in the order of `fields`. A field of an IPv6 address is
     /// one of its words of 4 bytes.

@@ -132,7 +132,7 @@ def lab_of(text: str) -> tuple[str, str | None]:
 def given_workload(
     data: Mapping[str, Any], kind: str, body: Mapping[str, Any], settings: Sequence[str], *, file: Path | None = None
 ) -> LoadedExperiment:
-    """Return the experiment `data` with the workload of the options before its own workloads.
+    """Return the experiment `data` with one more workload, made from the options, before its own workloads.
 
     `file` is the path of the experiment file, if it gets one. A fault of an option names only its key, since the user has no file with
     such a line. Raises InputError with all faults; SpecRefused for a testbed file.

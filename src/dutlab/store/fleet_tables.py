@@ -7,7 +7,7 @@ One process applies a step and stores its number in one transaction.
 from __future__ import annotations
 
 INDEX_SCHEMA = "dutlab_index"
-"""Schema of the index of runs in PostgreSQL, so that its tables may have the names that questions use."""
+"""Schema of the index of runs in PostgreSQL, so that its tables can have the same names as in SQLite, which queries use."""
 IN_SQLITE = {"text": "text", "integer": "integer", "real": "real", "id": ":id", "schema": "", "in": "", "strict": "", "keyed": ""}
 IN_POSTGRES = {**IN_SQLITE, "text": 'text COLLATE "C"', "integer": "bigint", "real": "double precision", "id": "%(id)s",
                "schema": f"CREATE SCHEMA {INDEX_SCHEMA}", "in": f"{INDEX_SCHEMA}."}  # fmt: skip

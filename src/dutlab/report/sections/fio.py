@@ -187,7 +187,7 @@ def drives_words(group: Group) -> str:
 
 
 def _line(group: Group, groups: Sequence[Group], *, without: Sequence[str] = ()) -> str:
-    """Return the mode, if there are several, and the settings of this group that not all share."""
+    """Return the mode, if there are several, and those settings of this group that differ between groups."""
     mode = group.label if len({g.label for g in groups}) > 1 else ""
     return ", ".join(word for word in (mode, _asked(group, groups, without=without)) if word) or group.label
 

@@ -106,7 +106,7 @@ class DaskCarrier:
         return f"no worker with dutlab {self.version} is there for testbed {planned.testbed}"
 
     def _away(self, planned: PlannedRun, why: str) -> int:
-        """Write a try with reason `why`, as for a testbed that cannot be reached; return its exit status."""
+        """Record a failed try with its reason, with the exit status for a testbed that cannot be reached; return that status."""
         now = datetime.now().astimezone()
         self.folder.lock_of(planned)
         with opened_to_append(self.folder.said_by(planned)) as log:

@@ -19,7 +19,7 @@ STARTS = "starts"
 FIGURES = "step_figures"
 """Table of the figures in the outputs of steps (`figures.py`)."""
 ALL_HOSTS = "all hosts"
-"""Name of the figures of all steps, where other tools name a link. Figures of one step have its host there."""
+"""Subject of the figures of all steps; other tools have a link as the subject. The subject of one step's figures is its host."""
 
 End = Literal["", "time-out", "step", "trial", "interrupted"]
 """Cause of a step's end, unless it ended itself: its time-out, a later step, the end of its trial, an interruption of the run."""
