@@ -32,8 +32,8 @@ pub struct PlanStream {
     /// Numbers that count from frame to frame in each template, besides sequence number and send time. A back end that
     /// cannot count sends the values in the templates; the templates' checksums are right for these.
     pub counters: Vec<Counter>,
-    /// Bits that vary from frame to frame, each group by its own rule. No bit is in two groups, in a field of `flows`, or
-    /// in a counter.
+    /// Bits that vary from frame to frame, each group by its own rule. No bit is in two groups, in a field of `flows`,
+    /// or in a counter.
     pub varied: Vec<Varied>,
     /// Times at which frames are due.
     pub pace: Pace,
