@@ -61,7 +61,7 @@ class Resetting:
         self.cuts.append((off, loaded))
         self.kinds.append("power")
         self.was_reset.set()
-        return PowerCut(off_s=off, back_s=90.0, mode_s=0.5)
+        return PowerCut(off_s=off, off_command_s=0.5, back_s=90.0, mode_s=0.5)
 
     async def offer(self, offer):
         self.was_reset.clear()

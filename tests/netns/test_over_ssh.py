@@ -408,7 +408,7 @@ def test_a_cut_of_power_is_a_reset_and_the_load_goes_on_through_it(
     assert power["without_power_ns"] > 1e9
     assert power["lost_frames"] > power["offered_pps"] > 0
     figures = record["figures"]["a"]
-    assert 0 < figures["power/reset_ns"] < 10e9, "it comes back at once, without the time that it was off"
+    assert 0 <= figures["power/reset_ns"] < 10e9, "it comes back at once, without the time that it was off"
     assert (tmp_path / "switched").read_text().split() == ["off", "on"] * 2
     report = (only_run(tmp_path) / "report" / "report.md").read_text()
     assert re.search(r"\| power, (µs|ms) \|", report) and "no part of the hardware is reset" in report

@@ -141,6 +141,12 @@ async def test_a_dut_that_does_not_come_back_or_never_went_has_no_time():
     assert "power/reset_ns" not in found.figures and "is it the DUT's outlet?" in found.notes[1]
 
 
+async def test_a_dut_that_is_back_before_the_switch_was_sure_to_be_off_came_back_at_once():
+    lab = Resetting(process=0.1, software=0.1, power=14.6)  # of 15 s, of which the command to switch off took 0.5
+    found = await reset.measure(stand(lab, device=lab, power=lab), Pps(10_000))
+    assert found.figures["power/reset_ns"] == 0
+
+
 async def test_a_black_box_whose_power_is_switched_has_that_reset_alone():
     lab = Resetting(power=20.0)
     found = await reset.measure(stand(lab, power=lab), Pps(10_000))

@@ -64,6 +64,8 @@ class PowerCut:
 
     off_s: float
     """Time from the command to switch it off until the command to switch it on."""
+    off_command_s: float
+    """Time that the command to switch it off took; the power went within it."""
     back_s: float
     """Time from switching it on until it answered, its mode included if commands set it."""
     mode_s: float

@@ -107,6 +107,7 @@ class JournaledDevice:
         """Cut the power as specified in methods.ports, for at least the testbed's `off-for`."""
         told_off = time.monotonic()
         await self.off()
+        is_off = time.monotonic()
         await asyncio.sleep(max(off, self._power.off_for if self._power is not None else 0.0))
         told_on = time.monotonic()
         if loaded and isinstance(self.dut, BlackBox):
@@ -117,7 +118,7 @@ class JournaledDevice:
         if self.mode is not None:
             await self.mode.apply(self.dut, self.testbed)
         back = time.monotonic()
-        return PowerCut(off_s=told_on - told_off, back_s=back - told_on, mode_s=back - answered)
+        return PowerCut(told_on - told_off, is_off - told_off, back - told_on, mode_s=back - answered)
 
     async def _passes_frames(self) -> bool:
         return bool(self.testbed.links) and await self.passing_links() == self.testbed.links.keys()

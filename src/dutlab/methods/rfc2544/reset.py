@@ -29,10 +29,11 @@ POWER = "power"
 
 @dataclass(frozen=True)
 class _Reset:
-    """A kind of reset. `act` returns how long the command took, and how long of that the DUT had no power, in seconds."""
+    """A kind of reset."""
 
     kind: str
-    act: Callable[[], Awaitable[tuple[float, float]]]
+    act: Callable[[], Awaitable[tuple[float, float, float]]]
+    """Returns seconds: of the command, of that without power, and how much shorter the time without power may have been."""
     after: Seconds
     """Duration of the load from the reset's beginning."""
 
@@ -62,14 +63,14 @@ async def measure(stand: SuiteContext, throughput: Pps) -> Rfc2544Result:
     return Rfc2544Result(rows, figures, notes)
 
 
-async def _by_command(stand: SuiteContext, kind: ResetKind) -> tuple[float, float]:
+async def _by_command(stand: SuiteContext, kind: ResetKind) -> tuple[float, float, float]:
     assert stand.device is not None  # noqa: S101 -- the caller has checked it
-    return await stand.device.reset(kind), 0.0
+    return await stand.device.reset(kind), 0.0, 0.0
 
 
-async def _by_power(power: PowerControl, off: Seconds) -> tuple[float, float]:
+async def _by_power(power: PowerControl, off: Seconds) -> tuple[float, float, float]:
     cut = await power.cut(off, loaded=True)
-    return cut.off_s + cut.back_s, cut.off_s
+    return cut.off_s + cut.back_s, cut.off_s, cut.off_command_s
 
 
 def _words(first: PowerCut) -> str:
@@ -80,7 +81,7 @@ def _words(first: PowerCut) -> str:
 async def _one(stand: SuiteContext, rate: Pps, reset: _Reset) -> tuple[Row, str]:
     before, after, kind = Seconds(max(stand.setting.seconds(BEFORE_S), LEAST_S)), reset.after, reset.kind
     offer = stand.load(rate, Seconds(before + after))
-    outcome, (command_s, off_s) = await under_load(stand.generator, offer, before, reset.act, stand.generator.sleep)
+    outcome, (command_s, off_s, unsure_s) = await under_load(stand.generator, offer, before, reset.act, stand.generator.sleep)
     lost, offered = failed(outcome.flows), made(outcome.flows)
     reset_s = lost / (rate * len(outcome.flows)) - off_s
     row: Row = {
@@ -100,6 +101,11 @@ async def _one(stand: SuiteContext, rate: Pps, reset: _Reset) -> tuple[Row, str]
             **row,
             "reset_ns": None,
         }, f"in the {kind} reset no frame was lost: it was shorter than the gap between two, or missed the load"
+    if -unsure_s <= reset_s <= 0:
+        return {
+            **row,
+            "reset_ns": 0.0,
+        }, f"after the {kind} reset the DUT forwarded at once: the command to switch off took {unsure_s:.3g} s"
     if reset_s <= 0:
         return {**row, "reset_ns": None}, f"in the {kind} reset fewer frames were lost than fell due without power: is it the DUT's outlet?"
     return row, ""
