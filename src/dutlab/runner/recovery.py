@@ -16,6 +16,7 @@ from dutlab.ending import closing
 from dutlab.errors import HostError, InputError, LabError
 from dutlab.hosts.host import Host
 from dutlab.hosts.local import LocalHost
+from dutlab.hosts.netns import NetnsHost
 from dutlab.hosts.private_folder import remove_private_folder
 from dutlab.hosts.reach import host_at, hosts_of
 from dutlab.labs.state import Owner, StateFolder
@@ -122,12 +123,13 @@ async def put_back(folder: RunFolder, journal: Journal, *, keep_lab: bool = Fals
         for _, steps in pending:  # a host that is off cannot be leased
             await carry_out([step for step in steps if step.switch], hosts)
         notes = await _revived(folder, hosts, journal) if revive else ()
-        await done.enter_async_context(leased_by(hosts, folder, journal))
+        gone = {name for name, host in hosts.items() if isinstance(host, NetnsHost) and host.namespace_inode is None}
+        await done.enter_async_context(leased_by({n: host for n, host in hosts.items() if n not in gone}, folder, journal))
         for application, steps in pending:
             await carry_out(steps, hosts)
             journal.write("mode-restored", application=application)
         for name, path in engines:
-            await remove_private_folder(hosts[name], path)
+            await remove_private_folder(LocalHost("here") if name in gone else hosts[name], path)  # namespaces share its disk
             journal.write("engine-removed", host=name)
     return Undone(len(pending), leased, revived=notes)
 
