@@ -72,7 +72,8 @@ def test_a_loss_of_known_length_is_found_and_a_lost_next_hop_comes_back_with_wha
     known, port = by_event["known"], by_event["own-port"]
     assert not {doubt["kind"] for record in records for doubt in record["doubts"]} & {"LINK_WENT_DOWN", "LEDGER_OPEN"}
     if not known["notes"]:  # on a busy machine a load may end before the command does, and says so
-        of, allowed_ns = known["figures"]["a"], GAP_NS + 2e6
+        # 2 ms on an idle machine; one that does other work holds frames up on either side of the clock.
+        of, allowed_ns = known["figures"]["a"], GAP_NS + 30e6
         assert of["failure/route_loss_max_ns"] == pytest.approx(LONG_NS, abs=allowed_ns)
         assert of["failure/route_loss_min_ns"] == pytest.approx(SHORT_NS, abs=allowed_ns)
         assert (of["failure/affected_ratio"], of["reversion/lossless_ratio"]) == (0.75, 1.0)
