@@ -228,7 +228,7 @@ class _Data:
         """Variance of a cell's logarithm beyond the model, its degrees of freedom, and the model in words."""
         import numpy as np  # noqa: PLC0415 - 80 ms that only some commands need
 
-        both = (self.design.model, "main effects and interactions"), (self.design.mains, "main effects, interactions taken for noise,")
+        both = (self.design.model, "main effects and interactions"), (self.design.mains, "main effects, interactions treated as noise,")
         for model, words in both:
             freedom = len(self.cells) - int(np.linalg.matrix_rank(model))
             if freedom >= 2:  # noqa: PLR2004 - one degree of freedom says next to nothing
