@@ -86,7 +86,7 @@ async def test_a_synchronisation_that_stands_still_is_ended(raid: str) -> None:
     async with closing(host):
         await host.run(["sh", "-c", ANSWERS_UNTIL_SUSPENDED])
         suspending = asyncio.ensure_future(host.run(["sh", "-c", SUSPENDS_WHEN_IT_SYNCHRONISES], timeout_s=LIMIT_S))
-        with pytest.raises(HostError, match=r"array raid1 cannot be made: array md[0-9]+ has stood still for 5 s: resync [0-9]+/[0-9]+"):
+        with pytest.raises(HostError, match=r"array raid1 cannot be made: array md[0-9]+ made no progress for 5 s: resync [0-9]+/[0-9]+"):
             await mode.apply(host, lab.testbed)
         await suspending
         await host.run(["dmsetup", "resume", "--noudevsync", "silent"])

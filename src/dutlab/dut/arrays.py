@@ -33,7 +33,7 @@ dev() {
 moves() {
   now=$(date +%s)
   if [ "$2" != "$was" ] || [ -z "$since" ]; then was=$2 since=$now; fi
-  [ $((now - since)) -lt $still_s ] || die "array $1 has stood still for $still_s s: $2"
+  [ $((now - since)) -lt $still_s ] || die "array $1 made no progress for $still_s s: $2"
 }
 unused() {
   for member; do

@@ -100,7 +100,7 @@ class RequiringEnd(XfrmEnd):
         if client and any(ip_address(client) in link.source_address.network for link in testbed.links.values()):
             raise HostError(
                 f"its login comes from {client}, and mode {self.suite.mode.name} drops what comes from there unprotected", host=host.name,
-                remedy="reach it by another network",
+                remedy="reach it over another network",
             )  # fmt: skip
         await super().insist(host, testbed)
 
