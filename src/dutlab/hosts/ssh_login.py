@@ -165,13 +165,13 @@ def _meaning(login: Login, error: Exception, address: str) -> tuple[str, str]:
         case FileNotFoundError(filename=str(file)) | PermissionError(filename=str(file)):
             meaning = f"{file}: {error.strerror}", "correct IdentityFile or ProxyCommand in ~/.ssh/config"
         case asyncssh.ConfigParseError():
-            meaning = f"ssh_config cannot be read ({error})", "mend ~/.ssh/config"
+            meaning = f"ssh_config cannot be read ({error})", "correct ~/.ssh/config"
         case _:
             meaning = str(error) or type(error).__name__, "see that its name and address are right: `ssh` to it by hand"
     return meaning
 
 
-_CHANGED = "if it was installed again: `ssh-keygen -R {address}`, then accept its key by hand; if not, somebody is in between"
+_CHANGED = "if it was installed again: `ssh-keygen -R {address}`, then accept its key by hand; if not, another host may be in between"
 
 
 def _untrusted(options: asyncssh.SSHClientConnectionOptions | None, offered: asyncssh.SSHKey, address: str) -> tuple[str, str]:

@@ -83,7 +83,7 @@ async def _listening(folder: Path, door: Door) -> None:
                 await asyncio.sleep(0.01)
     except TimeoutError:
         output = (folder / f"{door.role}.log").read_text(encoding="utf-8", errors="replace")
-        raise LabError(f"sshd of {door.role} does not listen: {reason_in(output) or 'it said nothing'}") from None
+        raise LabError(f"sshd of {door.role} does not listen: {reason_in(output) or 'it printed nothing'}") from None
 
 
 def remove(folder: Path) -> None:

@@ -25,7 +25,7 @@ MODULES = Path("/usr/lib/uml/modules")
 MEMORY_MB = 384
 CPUINFO = Path("/proc/cpuinfo")
 _XSTATE = Path(__file__).with_name("xstate.c")
-_NEEDS_XSTATE = "this CPU has AMX, and user-mode Linux needs a library there that is to be compiled"
+_NEEDS_XSTATE = "this CPU has AMX, so user-mode Linux needs a library that must be compiled"
 _KERNEL_AGAIN = """#!/bin/bash
 for file in /proc/self/fd/*; do
   number=${{file##*/}}
