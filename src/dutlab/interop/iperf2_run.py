@@ -272,7 +272,7 @@ def _derive(result: Document, figures: Mapping[str, float]) -> Derived:
     own_figures: Mapping[str, Any] = result["figures"]
     udp = result["protocol"] == "udp"
     missing = udp and "goodput_bps" not in own_figures
-    doubts = [*result["doubts"], *(["the receiver's report is missing: it says what was sent, not what came"] if missing else [])]
+    doubts = [*result["doubts"], *(["the receiver's report is missing: figures are what was sent, not what arrived"] if missing else [])]
     return Derived(
         figures=own_figures,
         doubts=mended(doubts),

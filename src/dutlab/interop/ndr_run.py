@@ -33,7 +33,7 @@ def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
     results, config = member(document, "results"), member(document, "config")
     figures = _figures(results)
     if "received_pps" not in figures:
-        raise InputError(f"{name}: says nothing of what was received (results.rx_pps)", remedy=_REMEDY)
+        raise InputError(f"{name}: does not report what was received (results.rx_pps)", remedy=_REMEDY)
     frame = _frame(results)
     duration = number(config, "iteration_duration")  # twice what was asked, which is what a run lasts (NdrBenchConfig.__init__)
     params: dict[str, str | float | int | None] = {
