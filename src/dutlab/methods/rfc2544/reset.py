@@ -74,7 +74,7 @@ async def _by_power(power: PowerControl, off: Seconds) -> tuple[float, float]:
 
 def _words(first: PowerCut) -> str:
     mode = f", {first.mode_s:.1f} s of that for its mode, which is set again" if first.mode_s >= 0.05 else ""  # noqa: PLR2004 -- rounding
-    return f"the power was cut once before, without load: the DUT was back {first.back_s:.1f} s after it was given{mode}"
+    return f"the power was cut once before, without load: the DUT was back {first.back_s:.1f} s after power returned{mode}"
 
 
 async def _one(stand: SuiteContext, rate: Pps, reset: _Reset) -> tuple[Row, str]:
