@@ -58,7 +58,7 @@ class PerfProfile:
         if not line.startswith(_EVENT):
             await self._end()
             raise HostError(
-                f"perf does not sample: {line or 'it said nothing'}", host=host.name, remedy="install linux-perf there, as root"
+                f"perf does not sample: {line or 'it printed nothing'}", host=host.name, remedy="install linux-perf there, as root"
             )
         self._event = line.removeprefix(_EVENT)
 
