@@ -147,7 +147,7 @@ def test_a_figure_that_raw_files_do_not_tell_is_not_taken_for_the_rate_that_they
     (changed := tmp_path / "card.json").write_text(json.dumps(card))
     found = said(verify_claim, changed, "--run", run)
     assert found.exit_code == 1, found.output
-    assert "they do not tell lost_frames of" in found.output, found.output
+    assert "they do not give lost_frames of" in found.output, found.output
 
 
 def test_what_dutlab_does_not_work_out_of_raw_files_is_not_said_to_differ(tmp_path: Path) -> None:
