@@ -24,8 +24,8 @@ class XdpTrafficgenModel(CountedModel):
     stepped: ClassVar[bool] = False
     lacks: ClassVar[Mapping[GeneratorFeature, str]] = {
         **CountedModel.lacks,
-        GeneratorFeature.RATE: "it has no rate, only as fast as it goes",
-        GeneratorFeature.PROFILE: "it has no rate, only as fast as it goes",
+        GeneratorFeature.RATE: "it has no rate, only full speed",
+        GeneratorFeature.PROFILE: "it has no rate, only full speed",
         GeneratorFeature.IPV4: "its frames are IPv6",
         GeneratorFeature.ROUTED: "its frames have a hop limit of 1, which no router forwards",
     }
