@@ -167,7 +167,7 @@ _PLUGS = (
     ),
     WorkloadPlug(
         "generation",
-        says="How many frames a second a generator makes on so many cores, without sending any.",
+        says="Frames a second that a generator makes on a number of cores, without sending any.",
         settings="dutlab.spec.workloads.generation:GenerationWorkload",
         tool="dutlab.tools.generators.ipgen_benchmark:generation",
         check="dutlab.tools.generators.ipgen_benchmark:check",
@@ -316,7 +316,7 @@ _PLUGS = (
     ),
     WorkloadPlug(
         "routes",
-        says="What is forwarded with so many routes in the DUT's table.",
+        says="Forwarding with a number of routes in the DUT's table.",
         settings="dutlab.spec.workloads.routes:RoutesWorkload",
         method="dutlab.methods.routes:measure",
         section="dutlab.report.sections.routes:section",

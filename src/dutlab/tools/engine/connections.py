@@ -145,9 +145,9 @@ def _read(kind: type[T], line: bytes, host: Host, otherwise: str, remedy: str = 
         else:
             return read(kind, document)
     except MisfitError as e:
-        complaint = f"what it said does not fit: {e}"
+        complaint = f"its output does not fit: {e}"
     except ValueError:
-        complaint = complaint or "it said nothing"
+        complaint = complaint or "it printed nothing"
     raise ToolFailed(f"{otherwise}: {complaint}", tool=TOOL, host=host.name, remedy=remedy, raw={"tcp.txt": line})
 
 

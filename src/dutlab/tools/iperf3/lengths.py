@@ -76,7 +76,7 @@ class Iperf3Lengths:
             record = await Ping(self._hosts, self._testbed).path_mtu(cell)
         except MeasurementError as e:
             of_ports = {name: cell.mtu(self._testbed.links[name].mtu) for name in cell.links}
-            return of_ports, [f"the path MTU is taken from the testbed, since pings do not tell: {e}"]
+            return of_ports, [f"the path MTU is taken from the testbed, since pings do not show it: {e}"]
         return {name: int(record.figures[name]["path_mtu_bytes"]) for name in cell.links}, []
 
     async def _one(self, name: str, nth: int, datagrams: Datagrams) -> Sent:

@@ -115,4 +115,4 @@ async def _why_silent(host: Host, server: Process, port: int) -> str | None:
         await cancelled(looking, speaking)
     ended = await server.end()
     output = (b"" if speaking.cancelled() else speaking.result()) + ended.stdout
-    return json_output.error_in(output) or reason_in((output + ended.stderr).decode("utf-8", "replace")) or "it said nothing"
+    return json_output.error_in(output) or reason_in((output + ended.stderr).decode("utf-8", "replace")) or "it printed nothing"
