@@ -46,7 +46,7 @@ async def unless_killed(
         if not why(result) or not (killed := ", ".join(book.killed_since(mark))):
             break
         if is_last:
-            raise TestbedError(f"killed again while the mode was verified: {killed}", remedy="see what ends programs there, then resume")
+            raise TestbedError(f"killed again while the mode was verified: {killed}", remedy="find what ends programs there, then resume")
         note(f"killed while the mode was verified, which is done again: {killed}")
     return result
 
