@@ -67,7 +67,7 @@ def _cores(run: ComparedRun) -> float:
     hosts = run.facts.get("hosts")
     cpu = hosts.get(dut_of(run.facts), {}).get("cpu") if isinstance(hosts, Mapping) else None
     if not isinstance(cpu, Mapping) or not isinstance(cpu.get("cores"), int):
-        raise InputError(f"{run.name}: the facts of its DUT do not tell its cores", remedy=f"say them, as in --per {CORE}=2,8")
+        raise InputError(f"{run.name}: the facts of its DUT do not state its cores", remedy=f"say them, as in --per {CORE}=2,8")
     return float(cpu["cores"])
 
 
