@@ -20,7 +20,7 @@ class DoubtKind(enum.Enum):
     LEDGER_OPEN = (
         Grade.SEVERE,
         "frames are not conserved: sent + duplicated differs from received + lost, or frames arrived that were not sent",
-        "check that no other generator sends on the link and repeat the trial; if it stays, report it as a fault of the engine",
+        "check that no other generator sends on the link and repeat the trial; if it persists, report it as a fault of the engine",
     )
     TX_STARVED = (
         Grade.WARNING,
@@ -134,7 +134,7 @@ class DoubtKind(enum.Enum):
     )
     LEDGER_GUESSED = (
         Grade.WARNING,
-        "frames arrived too late to tell whether they came twice; they count as duplicates",
+        "frames arrived too late to know whether they are duplicates; they count as such",
         "lower the rate, or find what delays frames",
     )
     REORDERING_PARTLY_KNOWN = (
@@ -144,12 +144,12 @@ class DoubtKind(enum.Enum):
     )
     REORDERING_UNKNOWN = (
         Grade.NOTE,
-        "how many frames were reordered is not known: they came on several receive queues of the sink, or several CPUs sent them",
+        "how many frames were reordered is not known: they arrived on several receive queues of the sink, or several CPUs sent them",
         "give the sink's port one receive queue (`ethtool -L PORT combined 1`), or each stream one flow and one sending CPU",
     )
     RX_DROPS_UNKNOWN = (
         Grade.WARNING,
-        "the receiver cannot tell how many frames it dropped when its buffer was full: any loss may be the tester's",
+        "the receiver does not know how many frames it dropped when its buffer was full: any loss may be the tester's",
         "use another back end at the receiver",
     )
     REFUSALS_UNKNOWN = (
@@ -164,7 +164,7 @@ class DoubtKind(enum.Enum):
     )
     NEGATIVE_LOSS = (
         Grade.SEVERE,
-        "more frames arrived than were sent: counters were read while frames were on their way, or frames came twice",
+        "more frames arrived than were sent: counters were read while frames were on their way, or frames arrived twice",
         "raise the drain, look for what makes copies, and repeat the trial",
     )
     IMPOSSIBLE_FIGURE = (
@@ -189,7 +189,7 @@ class DoubtKind(enum.Enum):
     )
     SENT_IN_BURSTS = (
         Grade.WARNING,
-        "the generator sent each second's frames in one burst: a DUT may lose frames that it would forward if they came evenly",
+        "the generator sent each second's frames in one burst: a DUT may lose frames that it would forward if they were evenly spaced",
         "use the engine or another generator that spaces its frames",
     )
     STEPPED = (
@@ -240,7 +240,7 @@ class DoubtKind(enum.Enum):
     BOUNDS_WIDE = (
         Grade.WARNING,
         "the bounds are further apart than the requested width",
-        "repeat the search; the limit lies between them",
+        "repeat the search; the limit is between them",
     )
     LIMIT_UNEXPLAINED = (
         Grade.WARNING,

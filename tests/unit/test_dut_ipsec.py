@@ -43,7 +43,12 @@ async def test_both_ends_are_keyed_alike_and_the_way_leads_back(ends: Ends, mode
 @pytest.mark.parametrize(
     ("host", "tampered", "received", "noticed"),
     [
-        ("dut", {"tunnels": "half"}, 0, {"dut: two associations a link", "dut: POLICIES policies", "dut: frames pass through every association"}),
+        (
+            "dut",
+            {"tunnels": "half"},
+            0,
+            {"dut: two associations a link", "dut: POLICIES policies", "dut: frames pass through every association"},
+        ),
         ("source", {"tunnels": "none"}, 0, {
             "source: two associations a link", "source: POLICIES policies", "link LINK: the source's own packets pass",
             "dut: frames pass through every association",

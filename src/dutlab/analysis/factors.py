@@ -178,7 +178,7 @@ def analyse(cells: Sequence[FactorCell]) -> Analysis:
         raise ValueError("; ".join(["effects need at least two cells with values above zero", *left_out]))
     factors = list(dict.fromkeys(name for c in usable for name in c.levels))
     if ragged := [f for f in factors if any(f not in c.levels for c in usable)]:
-        raise ValueError(f"every cell needs a level of each factor; some have none of {', '.join(ragged)}")
+        raise ValueError(f"every cell needs a level of each factor; some cells lack {', '.join(ragged)}")
     varied = [f for f in factors if len({c.levels[f] for c in usable}) > 1]
     groups = groups_of([c.levels for c in usable], varied)
     design = CellDesign(groups, tuple(tuple(tuple(c.levels[f] for f in g) for g in groups) for c in usable))

@@ -88,7 +88,7 @@ def calibrate(
         calibration, where = run_in_order(_of_lab(name, standing, loads, Seconds(duration)))
     else:
         if rig != Rig.GENERATOR.value and set(generators) - {ENGINE.kind}:
-            raise click.UsageError("in a loop only the engine can send: the others look for the DUT; give --alone")
+            raise click.UsageError("in a loop only the engine can send: the others need the DUT; give --alone")
         calibration, where = run_in_order(_of_testbed(whole, Rig(rig or _ask_for_loop(whole)), loads, Seconds(duration)))
     if as_json:
         say(json.dumps({"file": str(where) if where else None, **calibration.model_dump(mode="json")}, indent=2))

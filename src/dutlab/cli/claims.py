@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("run", metavar="RUN", type=click.Path(path_type=Path, exists=True, file_okay=False))
-@click.option("-o", "--output", "out", type=click.Path(path_type=Path, file_okay=False), help="Folder; report/ in the run without it.")
+@click.option("-o", "--output", "out", type=click.Path(path_type=Path, file_okay=False), help="Folder.  [report/ in the run]")
 @JSON
 def claims(*, run: Path, out: Path | None, as_json: bool) -> None:
     """\b

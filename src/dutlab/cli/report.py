@@ -14,7 +14,7 @@ from dutlab.cli.options import JSON
 from dutlab.cli.terminal import say, say_paged, terminal
 
 _RUNS = click.argument("runs", metavar="RUN…", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, file_okay=False))
-_OUT = click.option("-o", "--output", "out", type=click.Path(path_type=Path), help="Where to write; into the run's folder without it.")
+_OUT = click.option("-o", "--output", "out", type=click.Path(path_type=Path), help="Where to write.  [the run's folder]")
 
 
 @click.command()

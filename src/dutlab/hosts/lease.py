@@ -77,7 +77,7 @@ class InUse(TestbedError):
         else:
             what = f"{host}: left in use by {user}, which has ended"
             remedy = (
-                f"`dutlab undo {holder.run if holder else 'RUN'}` there restores and frees it; `dutlab run --take-over` uses it as it is"
+                f"`dutlab undo {holder.run if holder else 'RUN'}` there restores and frees it; `dutlab run --take-over` uses it unrestored"
             )
         super().__init__(what, remedy=remedy)
         self.host, self.holder, self.alive = host, holder, alive

@@ -97,7 +97,7 @@ def _notes(document: Mapping[str, Any], config: Mapping[str, Any], frame: int | 
     notes += [] if of_max is None else [f"found at {of_max:.2f} % of the most that it could send"]
     tried, most = number(document, "total_iterations"), number(config, "max_iterations")
     if tried is not None and tried == most:
-        notes.append(f"it stopped after {tried:g} runs, the most that it was allowed: the limit may lie higher")
+        notes.append(f"it stopped after {tried:g} runs, the most that it was allowed: the limit may be higher")
     notes += [] if frame is None else ["frame size: bits sent by frames sent, so that of a mix is its average"]
     return notes
 

@@ -154,7 +154,7 @@ def _insist_on_ways(load: _Load, quiet: Outcome) -> None:
         raise MeasurementError("the generator sent nothing", raw=dict(quiet.raw))
     where = load.destinations
     if unreached := [where[flow.link] for flow in quiet.flows if not flow.received_frames]:
-        what = f"no frame came to {len(unreached)} of {len(quiet.flows)} destinations before anything failed, the first: {unreached[0]}"
+        what = f"no frame came to {len(unreached)} of {len(quiet.flows)} destinations before the failure, the first: {unreached[0]}"
         raise MeasurementError(what, raw=dict(quiet.raw), remedy="give the DUT and the routers behind it routes to `network`")
 
 

@@ -122,9 +122,7 @@ def _payload_price(link: PcieLink | None, speed: float | None, now: int, most: i
     need = speed / 8 * _FRAME_SHARE
     before, after = (min(need, link.bytes_per_s * payload_share(size, TO_HOST_OVERHEAD)) for size in (now, most))
     shares = f"{now} / ({now} + {TO_HOST_OVERHEAD}) against {most} / ({most} + {TO_HOST_OVERHEAD}) of {link}"
-    return Price(
-        100 * (after - before) / after, "line rate with 1518-byte frames", f"computed: {shares}, of which {need / 1e9:.3g} GB/s are needed"
-    )
+    return Price(100 * (after - before) / after, "line rate with 1518-byte frames", f"computed: {shares}; {need / 1e9:.3g} GB/s are needed")
 
 
 def _way(p: Inventory, port: InventoryPort) -> Sequence[_Device]:

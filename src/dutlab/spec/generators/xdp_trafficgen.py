@@ -36,7 +36,7 @@ class XdpTrafficgenModel(CountedModel):
         del data
         if made is None or made.cores in ((), tuple(range(made.streams))):
             return
-        yield fault(("cores",), "xdp-trafficgen pins its streams to the cores 0, 1, … by itself; leave cores out", FaultKind.CONFLICT)
+        yield fault(("cores",), "xdp-trafficgen pins its streams to the cores 0, 1, … itself; leave cores out", FaultKind.CONFLICT)
 
     def size_fault(self, frame_bytes: int, *, ipv6: bool) -> str:
         """Its headers bound the length from below."""

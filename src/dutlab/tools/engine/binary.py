@@ -93,7 +93,7 @@ async def engine_on(host: Host, engine: EngineFile, folder: AbstractAsyncContext
         await host.put(engine.data, path, mode=_EXECUTABLE)
         if (copy_digest := await _hash(host, path)) != digest:
             raise ToolMissing(
-                f"{path} arrived with SHA-256 {copy_digest}, not {digest}", tool=TOOL, host=host.name, remedy="see to its disk"
+                f"{path} arrived with SHA-256 {copy_digest}, not {digest}", tool=TOOL, host=host.name, remedy="check its disk"
             )
         await _insist_that_it_runs(host, path)
         yield path
