@@ -84,7 +84,7 @@ class _Test:
 def _documents(data: bytes) -> tuple[Sequence[Document], list[str]]:
     text = data.decode("utf-8", "replace").replace("\r", "\n")
     if _IPERF3.search(text):
-        raise UnreadableError("it is of iperf3")
+        raise UnreadableError("it is output of iperf3")
     tests = [*_of_csv(text)] or [*_of_text(text)]
     documents = [document for test in tests if (document := _document(test))]
     if not documents:

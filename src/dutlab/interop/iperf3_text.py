@@ -182,7 +182,7 @@ class _Way:
             raise UnreadableError(why)
         one_line_sent = came is None and last.bps > 0
         if self._is_server and (one_line_sent or (came is not None and came.bps == 0 and sent is not None and sent.bps > 0)):
-            raise UnreadableError("it is of a server that sent, which does not know what was received; use the client's output")
+            raise UnreadableError("it is from a server that sent, which does not know what was received; use the client's output")
         lost = max(0, last.counted_lost)
         loss = lost / last.datagrams if last.datagrams else None
         if came is not None:
