@@ -119,6 +119,6 @@ def test_a_drive_that_vanishes_or_answers_with_errors_in_a_trial_gives_no_figure
     assert all("io_u error on file /dev/sd" in record["why"] for record in found), found
     first, second = carried_out_while(tmp_path / "vanishes", "for disk in /sys/block/sd*; do echo 1 >$disk/device/delete; done")
     assert "Input/output error" in first["why"] or "gone at the end of the trial" in first["why"], first["why"]
-    assert "d1: /dev/disk/by-id/d1 is not there" in second["why"], second["why"]
+    assert "d1: /dev/disk/by-id/d1 does not exist" in second["why"], second["why"]
     assert guest(raid, others) == before, "nothing but what is named is written to"
     guest(raid, "modprobe -r -d /run/modules scsi_debug; ln -sfn /dev/ubda /dev/disk/by-id/d1")

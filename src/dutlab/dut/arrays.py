@@ -38,7 +38,7 @@ moves() {
 unused() {
   for member; do
     found=$(dev "$member")
-    [ -b "$found" ] || die "$member is not there"
+    [ -b "$found" ] || die "$member does not exist"
     [ -z "$(wipefs -n -p -- "$found" | grep -v '^#')" ] || die "$found has a signature: end its use, and erase it by hand (wipefs -a)"
     [ -z "$(lsblk -no MOUNTPOINTS -- "$found" | tr -d '[:space:]')" ] || die "$found is mounted"
     for by in "/sys/class/block/${found##*/}/holders/"*; do [ ! -e "$by" ] || die "${by##*/} is made of $found"; done

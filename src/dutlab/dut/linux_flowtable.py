@@ -94,7 +94,7 @@ class FlowtableMode:
     async def checks_of_state(self, dut: Host, testbed: Testbed) -> list[Check]:
         """Check the mode, and that the flowtable exists."""
         there = await _slow_frames(dut)
-        table = Check("the flowtable is there", there is not None, f"{'none' if there is None else there} frames passed the chain so far")
+        table = Check("the flowtable exists", there is not None, f"{'none' if there is None else there} frames passed the chain so far")
         return [*await self.mode.checks_of_state(dut, testbed), table]
 
     async def _seen(self, dut: Host, testbed: Testbed, prober: Prober) -> list[Check]:

@@ -205,7 +205,7 @@ async def kernel_refuses(host: Host, kind: Sequence[str]) -> str | None:
     done = await host.run(["unshare", "--net", "ip", "link", "add", "name", "t", *kind], check=False)
     if done.status == NO_SUCH_PROGRAM:
         raise ToolMissing(
-            "unshare is not there, so it is not known whether its kernel has the tunnel", tool="unshare", host=host.name,
+            "unshare is not installed, so it is not known whether its kernel has the tunnel", tool="unshare", host=host.name,
             remedy="install util-linux on it",
         )  # fmt: skip
     if done.status == 0:

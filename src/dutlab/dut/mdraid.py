@@ -64,7 +64,7 @@ quiet() {
 }
 last() {
   case $1 in raid50|raid60) array=$(md dutlab-2) ;; *) array=$(md dutlab) ;; esac
-  [ -n "$array" ] || die "the array is not there"
+  [ -n "$array" ] || die "the array does not exist"
   at=/sys/block/${array##*/}/md
   shift
   for found; do lost=$(dev "$found"); done

@@ -47,7 +47,7 @@ def program_entries(program: Program) -> Entries:
     """This machine's program in bin, and what it is linked to where that is looked for. Raises LabError where it is not there."""
     executable = shutil.which(program.name, path=os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"]))
     if executable is None:
-        raise LabError(f"{program.name} is not there", remedy=f"install {program.package}")
+        raise LabError(f"{program.name} is not installed", remedy=f"install {program.package}")
     linked = subprocess.run(["ldd", executable], capture_output=True, text=True, check=False).stdout  # nothing where it is static
     files = {path.lstrip("/"): Path(path) for path in re.findall(r"(?<![\w.])/\S+", linked)} | {f"bin/{program.name}": Path(executable)}
     entries: Entries = {}

@@ -31,7 +31,7 @@ async def next_hop_mac(host: Host, interface: str, address: IPv4Address | IPv6Ad
         f"no host on {interface} answers for {address}",
         tool="ip neigh",
         host=host.name,
-        remedy="see that the DUT's port is up and has that address",
+        remedy="check that the DUT's port is up and has that address",
     )
 
 

@@ -53,7 +53,7 @@ def from_keyring(name: str) -> tuple[str | None, str]:
         return None, ""
     except Exception as e:  # noqa: BLE001 back ends are anybody's; a key may open the door all the same
         # No more than its kind: the text of a back end's error may hold what it read.
-        return None, f"the keyring could not be read ({type(e).__name__}): see that `keyring get dutlab {name}` works"
+        return None, f"the keyring could not be read ({type(e).__name__}): check that `keyring get dutlab {name}` works"
 
 
 def own_variables() -> Mapping[str, str]:

@@ -19,7 +19,7 @@ from dutlab.hosts.host import Host, Process
 
 PLACE = "/var/tmp"  # noqa: S108 what this module is about
 _NAME = re.compile(re.escape(PLACE) + r"/dutlab-[0-9a-f]{32}")
-_REMEDY = f"see that {PLACE} can be written, and that it is root's with the sticky bit (chmod 1777 {PLACE})"
+_REMEDY = f"check that {PLACE} can be written, and that it is root's with the sticky bit (chmod 1777 {PLACE})"
 # The sticky bit, or that only the owner can write, keeps others from renaming what is ours (POSIX, XBD 4.3). `$2/` follows a link.
 _MAKE = """
 case $(ls -ldn -- "$2/") in d????????[tT]*|d????-??-*) ;; *) echo "$2: every user may rename files of others there" >&2; exit 1 ;; esac

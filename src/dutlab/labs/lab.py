@@ -131,7 +131,7 @@ async def up(name: str, *, label: str | None = None, layout: str | None = None) 
     namespaces, folder = _namespaces(label, plan), StateFolder()
     if folder.read(label) is None and (taken := [n for n in namespaces.values() if (NAMESPACES / n).exists()]):
         remedy = f"`dutlab lab down {label}`, or choose another label"
-        raise LabError(f"network namespace {taken[0]} is there already", remedy=remedy)
+        raise LabError(f"network namespace {taken[0]} exists already", remedy=remedy)
     machine = LocalHost("lab")
     insist(await missing_on(LocalHost(THIS_MACHINE), programs(name)))
     nice = await _priority(machine)

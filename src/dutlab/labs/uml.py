@@ -56,7 +56,7 @@ class UserMode:
     def insist_on_parts(self) -> None:
         """Check that the modules are installed. Raises LabError."""
         if not MODULES.is_dir():
-            raise LabError(f"{MODULES} is not there", remedy="install user-mode-linux")
+            raise LabError(f"{MODULES} does not exist", remedy="install user-mode-linux")
 
     def words(self, guest: Guest, folder: Path) -> InitWords:
         """Return the commands, which mount hostfs and link the drives' names."""

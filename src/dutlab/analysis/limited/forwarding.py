@@ -211,7 +211,7 @@ def _line(f: Facts, refuted: str) -> LimitFinding | None:
     sentence = f"{f.text(f.value)} is {share:.1%} of the {f.text(f.line)} that the link carries"
     next_ = "drive more links at once, or smaller frames, to find the next limit"
     if refuted:
-        return LimitFinding(LimitCause.LINE, Confidence(sure - 1), (refuted, sentence), "say the MTU of the path, then compare again")
+        return LimitFinding(LimitCause.LINE, Confidence(sure - 1), (refuted, sentence), "give the MTU of the path, then compare again")
     return LimitFinding(LimitCause.LINE, sure, (f"{sentence}, {f.assumed}" if f.assumed else sentence,), next_)
 
 

@@ -101,5 +101,5 @@ async def _one(stand: SuiteContext, rate: Pps, reset: _Reset) -> tuple[Row, str]
             "reset_ns": None,
         }, f"in the {kind} reset no frame was lost: it was shorter than the gap between two, or missed the load"
     if reset_s <= 0:
-        return {**row, "reset_ns": None}, f"in the {kind} reset fewer frames were lost than fell due without power: is it the DUT's outlet?"
+        return {**row, "reset_ns": None}, f"in the {kind} reset fewer frames were lost than were due without power: is it the DUT's outlet?"
     return row, ""

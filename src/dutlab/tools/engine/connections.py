@@ -132,7 +132,7 @@ def _ports(nth: int) -> str:
 
 async def _asked(server: Process, host: Host) -> TcpServerSeen:
     await server.write(b"report\n")
-    why, remedy = "the server ended during the trial", "see whether its host has memory left"
+    why, remedy = "the server ended during the trial", "check whether its host has memory left"
     return _read(TcpServerSeen, await server.readline(), host, why, remedy)
 
 

@@ -69,7 +69,7 @@ def parse_console(text: str) -> tuple[list[PassResult], int, int]:
     passes, counted = _PASS.findall(text), _COUNTED.findall(text)
     distinct, tracked = _DISTINCT.search(text), _TRACKED.search(text)
     if not passes or len(passes) != len(counted) or distinct is None or tracked is None:
-        raise ValueError("the console has not what a trial prints")
+        raise ValueError("the console lacks the output of a trial")
     results = [
         PassResult(int(us) * _NS_OF_US, int(sent), int(errors), int(came), int(length), int(foreign))
         for (_, us, sent, errors), (came, length, foreign) in zip(passes, counted, strict=True)

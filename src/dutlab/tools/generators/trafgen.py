@@ -51,7 +51,7 @@ class Trafgen:
         """Raises ToolMissing, HostError."""
         done = await host.run([PROGRAM, "--version"], check=False)
         if (match := _VERSION.search(done.text)) is None:
-            what = "is not there" if done.status == NO_SUCH_PROGRAM else f"reports no version: {(done.text + done.errors)[:80]!r}"
+            what = "is not installed" if done.status == NO_SUCH_PROGRAM else f"reports no version: {(done.text + done.errors)[:80]!r}"
             raise ToolMissing(f"trafgen {what}", tool=TOOL, host=host.name, remedy=INSTALL)
         return match[1]
 
