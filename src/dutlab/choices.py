@@ -139,9 +139,9 @@ FILE_MODELS: Mapping[str, str] = {
 """Kind of file that users write → path of its model."""
 
 STATUSES = {
-    "running": "a process is carrying it out now",
+    "running": "a process runs it now",
     "finished": "it has its manifest",
-    "cut": "it has none, and no process carries it out",
+    "cut": "it has none, and no process runs it",
     "damaged": "a file cannot be read",
     "newer": "a newer dutlab wrote it",
 }

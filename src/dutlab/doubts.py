@@ -20,7 +20,7 @@ class DoubtKind(enum.Enum):
     LEDGER_OPEN = (
         Grade.SEVERE,
         "frames are not conserved: sent + duplicated differs from received + lost, or frames arrived that were not sent",
-        "check that no other generator sends on the link and repeat the trial; if it stays, report it as a fault of the engine",
+        "check that no other generator sends on the link and repeat the trial; if it persists, report it as a fault of the engine",
     )
     TX_STARVED = (
         Grade.WARNING,
@@ -60,7 +60,7 @@ class DoubtKind(enum.Enum):
     SENSOR_FAILED = (
         Grade.WARNING,
         "a sensor failed or was silent: its readings have holes or are missing",
-        "check that it answers by itself; the traffic figures are not affected",
+        "check that it answers outside a run; the traffic figures are not affected",
     )
     EMBEDDED_LAB = (
         Grade.NOTE,
@@ -70,7 +70,7 @@ class DoubtKind(enum.Enum):
     VIRTUAL_PORTS = (
         Grade.NOTE,
         "the test ports are virtual: relative figures",
-        "compare what was measured on this machine, not with real hardware",
+        "compare figures of this machine only, not with real hardware",
     )
     UNTRIED = (
         Grade.NOTE,
@@ -94,7 +94,7 @@ class DoubtKind(enum.Enum):
     )
     NOT_STEADY = (
         Grade.SEVERE,
-        "the drive did not reach steady state: its figures would go on changing",
+        "the drive did not reach steady state: its figures still change",
         "allow more rounds (`most_rounds`), or precondition it longer (`passes`)",
     )
     NOT_PURGED = (
@@ -109,8 +109,8 @@ class DoubtKind(enum.Enum):
     )
     LOSSES_CLUSTER = (
         Grade.WARNING,
-        "trials near one another lost alike: the device was faster at some times than at others; the interval is made twice as wide",
-        "soak for longer, so that each state is met often; the table `critical` shows when it lost",
+        "trials close in time lost similar shares: the device's speed varied over time; the interval is doubled",
+        "soak for longer, so that each state occurs often; the table `critical` shows when it lost",
     )
     FEW_REPEATS = (
         Grade.NOTE,
@@ -134,7 +134,7 @@ class DoubtKind(enum.Enum):
     )
     LEDGER_GUESSED = (
         Grade.WARNING,
-        "frames arrived too late to tell whether they came twice; they count as duplicates",
+        "frames arrived too late to know whether they are duplicates; they count as such",
         "lower the rate, or find what delays frames",
     )
     REORDERING_PARTLY_KNOWN = (
@@ -144,12 +144,12 @@ class DoubtKind(enum.Enum):
     )
     REORDERING_UNKNOWN = (
         Grade.NOTE,
-        "how many frames were reordered is not known: they came on several receive queues of the sink, or several CPUs sent them",
+        "how many frames were reordered is not known: they arrived on several receive queues of the sink, or several CPUs sent them",
         "give the sink's port one receive queue (`ethtool -L PORT combined 1`), or each stream one flow and one sending CPU",
     )
     RX_DROPS_UNKNOWN = (
         Grade.WARNING,
-        "the receiver cannot tell how many frames it dropped when its buffer was full: any loss may be the tester's",
+        "the receiver does not know how many frames it dropped when its buffer was full: any loss may be the tester's",
         "use another back end at the receiver",
     )
     REFUSALS_UNKNOWN = (
@@ -164,17 +164,17 @@ class DoubtKind(enum.Enum):
     )
     NEGATIVE_LOSS = (
         Grade.SEVERE,
-        "more frames arrived than were sent: counters were read while frames were on their way, or frames came twice",
+        "more frames arrived than were sent: counters were read while frames were on their way, or frames arrived twice",
         "raise the drain, look for what makes copies, and repeat the trial",
     )
     IMPOSSIBLE_FIGURE = (
         Grade.SEVERE,
-        "the file has figures that nothing can show; they are left out",
+        "the file has impossible figures; they are left out",
         "see the raw file: the tool counted wrong, or the file was changed",
     )
     STALLED = (
         Grade.WARNING,
-        "for whole seconds nothing came: the mean is not of a steady flow",
+        "for whole seconds nothing arrived: the mean is not of a steady flow",
         "look at the table `seconds`; then look for a link that went down, a full table or a pause, and repeat",
     )
     COUNTED_BY_PORTS = (
@@ -189,7 +189,7 @@ class DoubtKind(enum.Enum):
     )
     SENT_IN_BURSTS = (
         Grade.WARNING,
-        "the generator sent each second's frames in one burst: a DUT may lose frames that it would forward if they came evenly",
+        "the generator sent each second's frames in one burst: a DUT may lose frames that it would forward if they were evenly spaced",
         "use the engine or another generator that spaces its frames",
     )
     STEPPED = (
@@ -240,7 +240,7 @@ class DoubtKind(enum.Enum):
     BOUNDS_WIDE = (
         Grade.WARNING,
         "the bounds are further apart than the requested width",
-        "repeat the search; the limit lies between them",
+        "repeat the search; the limit is between them",
     )
     LIMIT_UNEXPLAINED = (
         Grade.WARNING,
@@ -264,7 +264,7 @@ class DoubtKind(enum.Enum):
     )
     DUPLICATES = (
         Grade.WARNING,
-        "frames arrived more than once: the DUT or the path makes copies, which take the room of other frames",
+        "frames arrived more than once: the DUT or the path makes copies, which displace other frames",
         "look for a loop, a mirrored port or a retransmission on the path",
     )
     LOSS_WITHOUT_CHANGE = (
@@ -295,13 +295,13 @@ class DoubtKind(enum.Enum):
 
     LINK_WENT_DOWN = (
         Grade.SEVERE,
-        "a link of the testbed went down during the trial: what was lost then says nothing of the DUT",
-        "check the cable, the module and whether somebody set the port down; then repeat the trial",
+        "a link of the testbed went down during the trial: these losses are not the DUT's",
+        "check the cable, the module and whether the port was set down; then repeat the trial",
     )
     CLOCK_JUMPED = (
         Grade.WARNING,
         "a host's clock was set during the trial",
-        "let its time service slew (`chronyc makestep` before the run, not in it); a step may have begun at another instant than the rest",
+        "let its time service slew (`chronyc makestep` before the run, not in it); a step on this host may have begun at another time",
     )
 
     def __init__(self, grade: Grade, text: str, remedy: str) -> None:

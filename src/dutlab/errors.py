@@ -132,7 +132,7 @@ class CommandFailed(HostError):
     """A command ended with an unexpected status."""
 
     def __init__(self, *, host: str, argv: Sequence[str], status: int, stderr_tail: str, remedy: str = "") -> None:
-        reason = reason_in(stderr_tail) or "it said nothing"
+        reason = reason_in(stderr_tail) or "it printed nothing"
         super().__init__(f"`{' '.join(argv)}` ended with {status}: {reason}", host=host, remedy=remedy)
         self.argv, self.status, self.stderr_tail = list(argv), status, stderr_tail
 

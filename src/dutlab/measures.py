@@ -132,7 +132,7 @@ _BY_CPU = "work for one second of one processor"
 _BY_FORWARDER = "the same, of the threads that forward alone"
 _COUNTED = "what the threads that forward did for one frame, as the processor counts it"
 _INCREASE = "how much longer a frame is on its way under load than the median without load"
-_SILENCE = "how long nothing came through"
+_SILENCE = "time in which nothing came through"
 _LOST = "a share that was lost or did not succeed"
 _BAD_FRAMES = "frames that were lost, or did not come as they were sent"
 _ENERGY = "energy for data or packets"
@@ -187,11 +187,11 @@ MEASURES: Sequence[Measure] = (
     *_all(_U.PER_S, "higher", "connections deleted in a second (RFC 9693)", "tear_down_per_s tear_down_net_per_s", speed=True),
     *_all(_U.PPS, "higher", "the load at which a given share is lost", "critical_pps", speed=True),
     *_all(_U.PPS, "higher", "the interval of the same", "critical_low_pps critical_high_pps low_pps high_pps", speed=True),
-    *_all(_U.PPS, "higher", "a rate of somebody else's table", "pps rate_pps", speed=True),
-    *_all(_U.BPS, "higher", "a rate of somebody else's table", "bps rate_bps", speed=True),
-    *_all(_U.BPS_L1, "higher", "a rate of somebody else's table", "bps_l1 rate_bps_l1", speed=True),
-    *_all(_U.BPS_L2, "higher", "a rate of somebody else's table", "bps_l2 rate_bps_l2", speed=True),
-    *_all(_U.BYTES_PER_S, "higher", "bytes of drives, or of somebody else's table", "bytes_per_s rate_bytes_per_s", speed=True),
+    *_all(_U.PPS, "higher", "a rate of an imported table", "pps rate_pps", speed=True),
+    *_all(_U.BPS, "higher", "a rate of an imported table", "bps rate_bps", speed=True),
+    *_all(_U.BPS_L1, "higher", "a rate of an imported table", "bps_l1 rate_bps_l1", speed=True),
+    *_all(_U.BPS_L2, "higher", "a rate of an imported table", "bps_l2 rate_bps_l2", speed=True),
+    *_all(_U.BYTES_PER_S, "higher", "bytes of drives, or of an imported table", "bytes_per_s rate_bytes_per_s", speed=True),
     *_all(_U.IOPS, "higher", "requests of a drive that were answered", "iops least_iops", speed=True),
     *_all(_U.BYTES_PER_S, "higher", "how fast an array is made whole", "rebuild_bytes_per_s", speed=True),
     *_all(_U.PER_S, "higher", "what was completed in a second", "transactions_per_s completed_per_s routes_load_per_s", speed=True),
@@ -202,7 +202,7 @@ MEASURES: Sequence[Measure] = (
     *_all(_U.PER_CPU_S, "higher", _BY_CPU, "received_frames_per_cpu_s goodput_bits_per_cpu_s"),
     *_all(_U.PER_CPU_S, "higher", _BY_FORWARDER, "forwarded_frames_per_cpu_s forwarded_bits_per_cpu_s"),
     *_all(_U.PER_WORK, "higher", "the same, in the CPU time of a fixed piece of work", "forwarded_frames_per_work forwarded_bits_per_work"),
-    *_all(_U.RATIO, "higher", "how many times the rig without the DUT does the result", "headroom_ratio", factor=True),
+    *_all(_U.RATIO, "higher", "rate of the rig without the DUT ÷ result", "headroom_ratio", factor=True),
     *_all(_U.C, "higher", "how far below its limit a temperature stays", "headroom_c heat_headroom_c"),
     *_all(_U.RATIO, "higher", "the share of what the line carries", "line_ratio received_line_ratio max_line_ratio saturation_line_ratio"),
     *_all(_U.RATIO, "higher", "the share of what was offered that came through", "delivered_ratio share_ratio delivered_share_ratio"),
@@ -210,7 +210,7 @@ MEASURES: Sequence[Measure] = (
     *_all(_U.RATIO, "higher", "the share of changes that lost nothing", "lossless_ratio"),
     *_all(_U.RATIO, "higher", "the share of TLS handshakes that resumed a session", "tls_resumed_ratio"),
     *_all(_U.PERCENT, "higher", "the load at the knee of latency", "knee_percent"),
-    *_all(_U.S, "higher", "how long it went on well", "saturation_s longest_clean_s"),
+    *_all(_U.S, "higher", "time without failure", "saturation_s longest_clean_s"),
     *_all(_U.ONE, "higher", "how many a table holds (RFC 3511)", "concurrent_flows concurrent_upper_flows"),
     *_all(_U.ONE, "higher", "the same", "concurrent_connections concurrent_upper_connections"),
     *_all(_U.ONE, "higher", "the same", "established_connections completed_connections"),
@@ -224,7 +224,7 @@ MEASURES: Sequence[Measure] = (
     *_all(_U.NS, "lower", _LATENCY, "rtt_{p}_ns", speed=True),
     *_all(_U.NS, "lower", _INCREASE, "latency_increase_{p}_ns", speed=True),
     *_all(_U.S, "lower", "from the end of a load until its queues are empty", "settle_s", speed=True),
-    *_all(_U.NS, "lower", "how long a drive took in all", "lat_{p}_ns", speed=True),
+    *_all(_U.NS, "lower", "total time that a drive took", "lat_{p}_ns", speed=True),
     *_all(_U.NS, "lower", "the same, from when it had the request", "clat_{p}_ns", speed=True),
     *_all(_U.NS, "lower", "the same, until it had the request", "slat_{p}_ns", speed=True),
     *_all(_U.NS, "lower", "how long a connection's parts took", "handshake_{p}_ns first_byte_{p}_ns response_{p}_ns", speed=True),
@@ -241,12 +241,12 @@ MEASURES: Sequence[Measure] = (
     *_all(_U.NS, "lower", "from that event until flows had a way again (RFC 6412)", "first_route_ns full_convergence_ns full_rate_ns"),
     *_all(_U.RATIO, "lower", "the share of the flows that lost frames in it", "affected_ratio"),
     *_all(_U.NS, "lower", "how long two bursts must be apart", "between_ns between_bursts_ns"),
-    *_all(_U.NS, "lower", "how far streams that began together came apart", "skew_ns"),
+    *_all(_U.NS, "lower", "time between the starts or ends of streams that began together", "skew_ns"),
     *_all(_U.RATIO, "lower", _LOST, "loss_ratio loss_at_max_ratio"),
     *_all(_U.RATIO, "lower", _LOST, "refused_ratio queue_full_ratio failed_ratio backpressure_ratio"),
     *_all(_U.RATIO, "lower", "how far two bounds are apart", "width_ratio"),
     *_all(_U.PPS, "lower", "frames that did not come through, or did not leave", "lost_pps backpressure_pps"),
-    *_all(_U.ONE, "lower", "how often it went wrong", "loss_events failed_steps retransmits"),
+    *_all(_U.ONE, "lower", "number of failures", "loss_events failed_steps retransmits"),
     *_all(_U.FRAMES, "lower", _BAD_FRAMES, "lost_frames failed_frames refused_frames backpressure_frames corrupted_frames damaged_frames"),
     *_all(_U.FRAMES, "lower", _BAD_FRAMES, "duplicated_frames reordered_frames reordered_at_least_frames late_frames"),
     *_all(_U.ONE, "lower", "connections that failed, by how", "refused_connections reset_connections unreachable_connections"),

@@ -68,7 +68,7 @@ class UnfitFile(StoreError):
             what, remedy = f"has more than {bound.most_bytes} bytes, which no {bound.what} has", "ask who made it"
         elif kind is Unfit.TOO_LATE:
             what = f"a pipe that was not written and closed within {bounds.PIPE_S:g} s"
-            remedy = "see whether its writer runs, or name a plain file"
+            remedy = "check whether its writer runs, or name a plain file"
         else:
             what = "a symbolic link" if kind is Unfit.LINK else "not a plain file"
             remedy = "the file was changed; verify the run with its MANIFEST.sha256" if kind is Unfit.LINK else "name a plain file"

@@ -105,7 +105,7 @@ class HostPower:
         except (Refused, OSError, ValueError) as error:
             raise HostError(f"its switch: {error}", host=self._host) from error
         except (AttributeError, TypeError, LookupError, ArithmeticError) as error:  # JSON with unexpected types
-            raise HostError(f"its switch answered what makes no sense ({type(error).__name__})", host=self._host) from error
+            raise HostError(f"its switch gave an invalid answer ({type(error).__name__})", host=self._host) from error
 
 
 def _word(*, on: bool) -> str:
@@ -224,7 +224,7 @@ class IpmiSwitch:
 
         status, output, why = IpmiSession(self._spec, "OPERATOR").ask("chassis", "power", word)
         if status != 0:
-            raise ValueError(f"ipmitool ended with status {status}: {reason_in(why) or 'no word'}")
+            raise ValueError(f"ipmitool ended with status {status}: {reason_in(why) or 'no output'}")
         return output
 
 

@@ -139,7 +139,7 @@ _PLUGS = (
     ),
     WorkloadPlug(
         "sweep",
-        says="What comes through at set rates, or as fast as the generator can.",
+        says="Forwarding at set rates, or at the generator's full speed.",
         settings="dutlab.spec.workloads.sweep:SweepWorkload",
         method="dutlab.methods.sweep:measure",
         section="dutlab.report.sections.sweep:section",
@@ -161,7 +161,7 @@ _PLUGS = (
     ),
     WorkloadPlug(
         "generators",
-        says="What each generator makes, with the DUT and without it.",
+        says="Rate of each generator, with the DUT and without it.",
         settings="dutlab.spec.workloads.generators:GeneratorsWorkload",
         method="dutlab.methods.sweep:measure",
         section="dutlab.report.sections.generators:section",
@@ -170,7 +170,7 @@ _PLUGS = (
     ),
     WorkloadPlug(
         "generation",
-        says="How many frames a second a generator makes on so many cores, without sending any.",
+        says="Frames a second that a generator makes on a number of cores, without sending any.",
         settings="dutlab.spec.workloads.generation:GenerationWorkload",
         tool="dutlab.tools.generators.ipgen_benchmark:generation",
         check="dutlab.tools.generators.ipgen_benchmark:check",
@@ -282,7 +282,7 @@ _PLUGS = (
     ),
     WorkloadPlug(
         "reconf",
-        says="How long a change of mode takes the DUT out of service.",
+        says="Time out of service while the DUT's mode changes.",
         settings="dutlab.spec.workloads.reconf:ReconfWorkload",
         method="dutlab.methods.reconf:measure",
         section="dutlab.report.sections.reconf:section",
@@ -295,7 +295,7 @@ _PLUGS = (
     ),
     WorkloadPlug(
         "convergence",
-        says="What each flow loses while a path fails and while it comes back.",
+        says="Loss of each flow while a path fails and while it recovers.",
         settings="dutlab.spec.workloads.convergence:ConvergenceWorkload",
         method="dutlab.methods.convergence:measure",
         section="dutlab.report.sections.convergence:section",
@@ -319,7 +319,7 @@ _PLUGS = (
     ),
     WorkloadPlug(
         "routes",
-        says="What is forwarded with so many routes in the DUT's table.",
+        says="Forwarding with a number of routes in the DUT's table.",
         settings="dutlab.spec.workloads.routes:RoutesWorkload",
         method="dutlab.methods.routes:measure",
         section="dutlab.report.sections.routes:section",
@@ -378,7 +378,7 @@ _PLUGS = (
     ),
     WorkloadPlug(
         "storage-limit",
-        says="I/O on drives at rising depth, up to where more of it gives no more.",
+        says="I/O on drives at rising depth, until IOPS no longer rise.",
         settings="dutlab.spec.workloads.storage_limit:StorageLimitWorkload",
         tool="dutlab.tools.fio.limit:measure",
         check="dutlab.tools.fio.program:check",

@@ -149,7 +149,7 @@ def test_ctrl_c_ends_the_run_in_order_and_another_process_is_refused(python: str
     assert second.returncode == 3
     process.send_signal(signal.SIGINT)
     assert process.wait(LIMIT_S) == 130, (here / "said").read_text()
-    assert "`dutlab campaign resume campaigns/killed` goes on with it" in (here / "said").read_text()
+    assert "`dutlab campaign resume campaigns/killed` continues it" in (here / "said").read_text()
     assert (here / "version").read_text() == "0\n"
     assert not those_of(campaign)
     (first, *_) = statuses(here, str(campaign))

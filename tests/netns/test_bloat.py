@@ -65,7 +65,9 @@ def test_a_port_that_a_killed_command_had_moved_is_back(box, dutlab_in, python_e
     before = state(box)
     words = ("bloat", "eth-in", "eth-out", *(f"{key}={value}" for key, value in SHORT.items()), *BOX)
     with forked.begin(words, tmp_path, python_env, out=tmp_path / "said", place=forked.in_network(box)):
-        assert eventually(lambda: any('"leasing"' in path.read_text() for path in tmp_path.glob("runs/*/journal.jsonl"))), (tmp_path / "said").read_text()
+        assert eventually(lambda: any('"leasing"' in path.read_text() for path in tmp_path.glob("runs/*/journal.jsonl"))), (
+            tmp_path / "said"
+        ).read_text()
         assert "eth-out" not in state(box)[0]
     assert eventually(lambda: state(box) == before), state(box)
     for run in tmp_path.glob("runs/*"):  # the far end's namespace is gone, and what the run changed there

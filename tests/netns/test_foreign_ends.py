@@ -73,7 +73,7 @@ async def test_words_input_output_and_status_arrive_and_what_is_not_there_is_sai
     assert (await windows.run(["iperf3", "-c", 'a "quoted" word\\'], check=False)).status == 1
     (missing,) = await missing_on(windows, [IPERF3, IP])
     assert isinstance(missing, ToolMissing)
-    assert str(missing) == "source: ip is not there; install it (put the folder of iproute2 on the system's PATH)"
+    assert str(missing) == "source: ip is not installed; install it (put the folder of iproute2 on the system's PATH)"
 
 
 async def test_a_command_that_takes_too_long_and_one_whose_connection_ends_are_ended_by_number(windows: SshHost) -> None:

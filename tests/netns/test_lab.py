@@ -240,7 +240,7 @@ async def test_a_namespace_of_somebody_else_is_not_taken_over(label: str) -> Non
     foreign = namespaces_of(label, HOSTS)["dut"]
     subprocess.run(["ip", "netns", "add", foreign], check=True)
     try:
-        with pytest.raises(LabError, match="is there already"):
+        with pytest.raises(LabError, match="exists already"):
             await labs.up("three-node", label=label)
         assert (NAMESPACES / foreign).exists()
         assert label not in StateFolder().labels()

@@ -184,7 +184,7 @@ async def test_a_server_that_is_killed_in_mid_command_is_named_and_the_next_comm
     await host.run(["true"])  # one connection keeps the order: by now the keeper has the other command's number
     for pid in sshd_processes(namespace, "sshd: root"):
         signalled(pid, 9)
-    with pytest.raises(HostError, match=rf"the connection was lost .* while `sleep {marker}` ran, how far it came is unknown"):
+    with pytest.raises(HostError, match=rf"the connection was lost .* while `sleep {marker}` ran, its progress is unknown"):
         await running
     assert await asyncio.to_thread(eventually, lambda: running_with(marker) == [])  # the keeper over there ended it
     assert (await host.run(["echo", "again"])).text == "again\n"

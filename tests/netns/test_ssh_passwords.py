@@ -81,7 +81,7 @@ async def test_a_keyring_that_cannot_be_read_is_named_when_it_was_needed(
     kept.write_text(SECRET)  # damaged: a line outside all sections, which the error of its reader repeats
     said = await refused(Login("box", "box", (door,), {}))
     assert "no key or password was accepted" in said
-    assert "the keyring could not be read (MissingSectionHeaderError): see that `keyring get dutlab box` works" in said
+    assert "the keyring could not be read (MissingSectionHeaderError): check that `keyring get dutlab box` works" in said
     assert SECRET not in said
 
 

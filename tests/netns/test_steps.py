@@ -294,7 +294,7 @@ def test_after_a_kill_undo_names_what_was_not_reset_and_resets_when_asked(dutlab
     (run,) = tmp_path.glob("runs/*")
     named = dutlab("undo", str(run))
     assert named.returncode == 0, named.stderr
-    assert named.stdout == f"Startup was begun and Reset was not run:\n  here: touch reset\n`dutlab undo {run} --reset` runs it\n"
+    assert named.stdout == f"Startup began, and Reset was not run:\n  here: touch reset\n`dutlab undo {run} --reset` runs it\n"
     assert not (tmp_path / "reset").exists()
     done = dutlab("undo", str(run), "--reset")
     assert done.stdout == "reset: here: touch reset ended with 0\n"
@@ -311,7 +311,7 @@ def test_after_a_kill_undo_resets_in_the_lab_before_it_goes(dutlab, tmp_path):
     named = dutlab("undo", str(run))
     assert named.returncode == 0, named.stderr
     assert "  here: " in named.stdout
-    (label,) = re.findall(r"^lab (\S+) stays for that; `dutlab lab down \1` takes it down without$", named.stdout, re.MULTILINE)
+    (label,) = re.findall(r"^lab (\S+) is kept for that; `dutlab lab down \1` takes it down without Reset$", named.stdout, re.MULTILINE)
     assert not (tmp_path / "reset").exists()
     done = dutlab("undo", str(run), "--reset")
     assert re.fullmatch(rf"reset: here: .* ended with 0\nlab {label} taken down\n", done.stdout), done

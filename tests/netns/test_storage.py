@@ -209,7 +209,7 @@ def test_a_mounted_drive_and_a_drive_that_is_gone_are_named_together(dutlab, exp
         subprocess.run(["umount", str(at)], check=True)
     (drives.folder_of(jbod) / "d2").unlink()
     done = dutlab("run", experiment(EXPERIMENT.replace("WAY", "randread")), "--lab", jbod)
-    assert (done.returncode, "server: d2: " in done.stderr and "is not there" in done.stderr) == (3, True), done.stderr
+    assert (done.returncode, "server: d2: " in done.stderr and "does not exist" in done.stderr) == (3, True), done.stderr
 
 
 def fios_of(tmp_path: Path) -> list[int]:
@@ -250,7 +250,7 @@ def test_a_file_in_place_of_a_drive_is_measured_as_such_and_removed(dutlab, expe
     assert "FILE_SYSTEM" in {doubt["kind"] for doubt in record["doubts"]} and not file.exists()
     file.write_bytes(b"precious")
     done = dutlab("run", experiment(text))
-    assert (done.returncode, "is there already" in done.stderr, file.read_bytes()) == (3, True, b"precious"), done.stderr
+    assert (done.returncode, "exists already" in done.stderr, file.read_bytes()) == (3, True, b"precious"), done.stderr
 
 
 @pytest.fixture

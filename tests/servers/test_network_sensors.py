@@ -77,7 +77,7 @@ async def test_an_agent_of_snmp_tells_watts_in_all_versions_and_counters_as_rate
         await asyncio.sleep(6)  # the agent keeps what a command said for five seconds
         found = await read(sensor("snmp", oid=WATTS, **at))
         assert "says 'n/a', which is not a number" in found.faults[0]
-        for wrong, said in (("T_OTHER", "it refuses us"), ("T_SHORT", "takes passwords of 8 characters and more")):
+        for wrong, said in (("T_OTHER", "it refuses access"), ("T_SHORT", "takes passwords of 8 characters and more")):
             found = await read(sensor("snmp", address=at["address"], oid=WATTS, **{**login, "password-from": wrong}))
             assert said in found.faults[0] and "not asked again" in found.faults[0]
 
@@ -102,7 +102,7 @@ async def test_a_broker_hands_on_what_a_meter_publishes_now_and_not_what_it_kept
                 await asyncio.sleep(0.1)
             assert values(await asked.stop(asked._began_s)) == {"it": (70.4, "W")}
         found = await read(sensor("mqtt", **at, **{"password-from": "T_WRONG"}))
-        assert found.faults[0] == "it: the broker refuses us (Not authorized); not asked again"
+        assert found.faults[0] == "it: the broker refuses access (Not authorized); not asked again"
     found = await read(sensor("mqtt", **{**at, "address": f"127.0.0.1:{free_port()}"}, **{"password-from": "T_RIGHT"}))
     assert "refused" in found.faults[0]
 
@@ -125,7 +125,7 @@ async def test_a_management_controller_tells_by_ipmi_and_is_asked_once_with_a_wr
         limit = {"cpu_temp_limit_celsius": (90.0, "degC")}
         assert values(found) == {"cpu_temp_celsius": (55.0, "degC"), "fan_1_rpm": (2100.0, "rpm"), "psu_power_watts": (90.0, "W"), **limit}
         found = await read(sensor("ipmi", **at, **{"password-from": "T_WRONG"}))
-        assert found.faults[0] == "it: it refuses us (RAKP 2 HMAC is invalid); not asked again"
+        assert found.faults[0] == "it: it refuses access (RAKP 2 HMAC is invalid); not asked again"
         found = await read(sensor("ipmi", **{**at, "user": "nobody"}, **{"password-from": "T_RIGHT"}))
         assert "unauthorized name" in found.faults[0] and "not asked again" in found.faults[0]
     found = await read(sensor("ipmi", **at, **{"password-from": "T_RIGHT"}), faults=2)

@@ -103,6 +103,6 @@ def test_a_comparison_of_rounds_says_so_and_what_would_do() -> None:
     assert found[0].why == "p = 0.031 among 33 comparisons for a change beyond 4 % (6 rounds, swapped in all ways)"
     too_few = compare([pair(cell, str(n), leave=1) for n, cell in enumerate(cells)])
     assert {c.verdict for c in too_few} == {Verdict.NO_DIFFERENCE}
-    assert too_few[0].why == "too few rounds to prove any among 33 comparisons; 6 would do"
+    assert too_few[0].why == "too few rounds to prove any among 33 comparisons; 6 are enough"
     assert all(of.could_prove for of in found)
     assert not any(of.could_prove for of in too_few)

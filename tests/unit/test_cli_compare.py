@@ -84,7 +84,7 @@ def test_stretches_of_one_run_are_not_called_two_runs(tmp_path: Path) -> None:
     path = run_of.written(tmp_path)
     assert json.loads(run(compare, path, "--json").output)["compared"][0]["design"] == RunOrder.ONE_AFTER_THE_OTHER.value
     said = run(compare, path).output
-    assert "between the two runs" not in said and "two stretches" in said
+    assert "between the two runs" not in said and "two parts" in said
 
 
 def test_two_runs_are_compared_cell_by_cell(runs: Path) -> None:

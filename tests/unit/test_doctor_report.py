@@ -26,7 +26,7 @@ from golden import Golden
 EVIL = "<script>alert(1)</script>|`x`\x1b[2J\n| forged | row |"
 FINDING = Finding(
     "narrow-slot",
-    "the card sits behind a PCI Express link of Gen2 x1",
+    "the card is on a PCI Express link of Gen2 x1",
     Price(65.7, "line rate with 1518-byte frames", "computed: 1 - 0.421 / 1.23"),
     ("dut:in0",),
     (Evidence("dut", "/sys/bus/pci/devices/0000:03:00.0/current_link_width", "1 of 8"),),

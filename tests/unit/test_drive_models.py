@@ -67,7 +67,7 @@ def test_the_table_goes_with_the_text_of_the_testbed(tmp_path: Path) -> None:
         ("model,read_iops\nx,many\n", 2, "'many'"),
         ("model,read_iops\nx,-1\n", 2, "read_iops"),
         ("model,read_iops\nx,nan\n", 2, "read_iops"),
-        ("model,read_iops\nx,1\n\nx,2\n", 4, "x is there twice"),
+        ("model,read_iops\nx,1\n\nx,2\n", 4, "x is a duplicate"),
         ("model,read_iops\n,1\n", 2, "no model"),
         ("model,read_iops\nx,1,2\n", 2, "3 cells under 2 columns"),
         ("model,endurance_dwpd\nx,1\n", 2, "capacity_bytes"),

@@ -43,10 +43,15 @@ async def test_both_ends_are_keyed_alike_and_the_way_leads_back(ends: Ends, mode
 @pytest.mark.parametrize(
     ("host", "tampered", "received", "noticed"),
     [
-        ("dut", {"tunnels": "half"}, 0, {"dut: two associations a link", "dut: POLICIES policies", "dut: they pass through every association"}),
+        (
+            "dut",
+            {"tunnels": "half"},
+            0,
+            {"dut: two associations a link", "dut: POLICIES policies", "dut: frames pass through every association"},
+        ),
         ("source", {"tunnels": "none"}, 0, {
             "source: two associations a link", "source: POLICIES policies", "link LINK: the source's own packets pass",
-            "dut: they pass through every association",
+            "dut: frames pass through every association",
         }),
         ("dut", {}, 10, {"link LINK: what is not encrypted is dropped"}),
     ],
@@ -69,8 +74,8 @@ async def test_an_association_that_nothing_passes_is_noticed_although_the_ping_c
     hosts["source"].other = None
     checks = await ends.made("ipsec", hosts).verify(hosts["dut"], ends.bed, Silence())
     assert {c.what: c.found for c in checks if not c.passed} == {
-        "dut: they pass through every association": "idle: 0x1000, 0x1001, 0x1002, 0x1003",
-        "source: they pass through every association": "idle: 0x1000, 0x1001, 0x1002, 0x1003",
+        "dut: frames pass through every association": "idle: 0x1000, 0x1001, 0x1002, 0x1003",
+        "source: frames pass through every association": "idle: 0x1000, 0x1001, 0x1002, 0x1003",
     }
 
 

@@ -54,7 +54,7 @@ def test_a_folder_is_made_for_its_owner_alone_and_only_once(shell: list[str], pl
 def test_no_folder_is_made_where_others_may_rename_it(shell: list[str], place: Path) -> None:
     place.chmod(0o777)
     done = made(shell, place / "ours", place)
-    assert done.returncode == 1 and "anybody may rename" in done.stderr
+    assert done.returncode == 1 and "every user may rename" in done.stderr
     assert not (place / "ours").exists()
 
 

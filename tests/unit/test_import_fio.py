@@ -104,7 +104,7 @@ def test_the_text_of_fio_2_has_kilobytes_of_1024_and_any_unit_of_latency():
     assert figures["iops.write"] == pytest.approx(1600)
     assert (figures["clat_mean_ns.write"], figures["clat_max_ns.write"], figures["clat_p99_ns.write"]) == (19.96e6, 1.2e9, 31e6)
     assert trial.cell.params["bs"] == "8k"
-    with pytest.raises(InputError, match="no job of fio with a result"):
+    with pytest.raises(InputError, match="it has no fio job with a result"):
         read(FIO_2_TEXT[: FIO_2_TEXT.index(b"  write:")])
 
 

@@ -279,4 +279,4 @@ def test_trex_ndr_keeps_both_rates_and_says_what_its_goal_was():
     assert printed.count(b"\n") > 5
     assert read("trex-ndr", printed)[0].measured.figures == trial.measured.figures, "as Python prints its text"
     (stopped,) = read("trex-ndr", ndr(total_iterations=10))
-    assert any("may lie higher" in note for note in stopped.measured.notes)
+    assert any("may be higher" in note for note in stopped.measured.notes)

@@ -243,7 +243,7 @@ async def test_a_server_that_does_not_start_is_reported_with_what_it_said_and_on
         (b"iperf 2.1.8 (12 August 2022) pthreads\n", "iperf3 2.1"),
         (b"garbage\n", "'garbage'"),
         (b"", "''"),
-        (None, "is not there"),
+        (None, "is not installed"),
     ],
 )
 async def test_the_version_is_told_and_an_iperf3_that_cannot_be_used_is_named_at_each_end_with_the_remedy(said, found):

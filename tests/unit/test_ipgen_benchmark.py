@@ -128,7 +128,7 @@ def test_before_the_first_trial_its_version_and_cores_are_looked_at():
     with pytest.raises(ToolFailed, match=r"3 streams need as many cores, and source gives 1 \(0\)"):
         asyncio.run(check(site(0), [cell(streams=3)]))
     missing = cell_of("generation", generator=IpgenModel(program="/nonexistent/ipgen"), work="frames")
-    with pytest.raises(ToolMissing, match="ipgen is not there; build it from"):
+    with pytest.raises(ToolMissing, match="ipgen is not installed; build it from"):
         asyncio.run(check(site(), [missing]))
 
 

@@ -118,7 +118,7 @@ def test_a_script_counts_in_layer_3_and_in_whole_seconds_and_each_end_has_port_g
 
 
 def test_a_program_or_a_port_that_is_not_there_is_told(monkeypatch):
-    with pytest.raises(ToolMissing, match="ipgen is not there; build it from"):
+    with pytest.raises(ToolMissing, match="ipgen is not installed; build it from"):
         offered(monkeypatch, wanted(), program="/nonexistent/ipgen")
     with pytest.raises(ToolMissing, match=r"sends and receives in one process, and eth77 is not here; give the ends .* the same machine"):
         offered(monkeypatch, wanted(), interface="eth77")

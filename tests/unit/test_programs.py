@@ -95,7 +95,7 @@ async def test_what_is_missing_is_named_with_its_package() -> None:
 
 
 async def test_each_host_and_program_is_named_once_whoever_missed_it() -> None:
-    def absent(tool: str, host: str, what: str = "is not there") -> ToolMissing:
+    def absent(tool: str, host: str, what: str = "is not installed") -> ToolMissing:
         return ToolMissing(f"{tool} {what}", tool=tool, host=host, remedy="install it")
 
     async def looks() -> str:

@@ -174,7 +174,7 @@ def test_a_style_is_printed_on_the_terminal_and_writes_nothing(tmp_path):
     assert said.exit_code == 0 and "both driven" in said.output and "9.40" in said.output, said.output
     assert sorted(run.rglob("*")) == before
     refused = CliRunner().invoke(dutlab, ["report", str(run), "--style", "review", "--print", "--format", "md"])
-    assert refused.exit_code == 2 and "--print goes with no --format or -o" in refused.output
+    assert refused.exit_code == 2 and "--print cannot be combined with --format or -o" in refused.output
 
 
 def test_its_ciphers_stand_as_shares_of_the_baseline(tmp_path):

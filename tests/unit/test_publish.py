@@ -230,7 +230,7 @@ def test_a_claim_that_its_raw_files_do_not_give_is_marked(theirs: Path, tmp_path
             (run / "MANIFEST.sha256").unlink()
             RunFolder(run).write_manifest()
     done = said("--merge", tmp_path / "theirs", tmp_path / "corpus")
-    assert done.exit_code == 0 and "not what their raw files give" in done.output
+    assert done.exit_code == 0 and "not equal to their raw files" in done.output
     page = markup.unescape((tmp_path / "corpus" / "claims.html").read_text())
     assert 'class="claim differs"' in page and ("by its raw files" in page or "the card claims" in page)
 

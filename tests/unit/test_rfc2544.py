@@ -199,7 +199,7 @@ async def test_modifiers_go_on_beside_every_trial_and_what_came_of_them_is_count
 def test_what_departs_from_rfc_5180_is_said_over_ipv6_only():
     asked = setting_of("rfc2544", frame_size=84, tests=tuple(Benchmark))
     over6 = list(deviations(asked, ["a"], maximum_is=throughput.LINE_RATE, addresses=[ip_address("2001:2::2")]))
-    assert [t for t in over6 if t.startswith("RFC 5180 §5: 84 bytes stand for 64")] and any("hop-by-hop" in t for t in over6)
+    assert [t for t in over6 if t.startswith("RFC 5180 §5: 84 bytes replace 64")] and any("hop-by-hop" in t for t in over6)
     over4 = deviations(asked, ["a"], maximum_is=throughput.LINE_RATE, addresses=[ip_address("198.18.0.2")])
     assert not [t for t in over4 if t.startswith("RFC 5180")]
 

@@ -158,7 +158,7 @@ async def test_the_list_narrows_by_all_that_runs_have_and_tells_what_is_wrong_wi
     page = await ask("/?words=damaged")
     assert "record.json" in page.text and "not JSON" in page.text
     assert len(names(await ask("/?status=newer"))) == 1
-    assert "No run is like that" in (await ask("/?words=nobody")).text
+    assert "No run matches" in (await ask("/?words=nobody")).text
     assert (await ask("/?page=99999999999&words=" + "x" * 5000)).status == 200
 
 
@@ -381,7 +381,7 @@ async def test_runs_are_compared_with_the_oldest_and_a_single_one_mode_by_mode(a
     assert page.text.index(RUN) < page.text.index("2026-11-22T0801Z-again-0001"), "the older one is the baseline"
     assert (await ask(f"/compare?run={RUN}")).status == 200
     none = await ask("/compare")
-    assert none.status == 422 and "tick from 1 to 8" in none.text
+    assert none.status == 422 and "select 1 to 8" in none.text
     assert (await ask("/compare?run=absent")).status == 404
 
 
@@ -442,7 +442,7 @@ def test_a_run_is_followed_line_by_line_whatever_happens_to_its_file(tmp_path: P
     with events.open("a") as f:
         f.write(READING[40:] + "no JSON\n[]\n" + event("of-a-newer-dutlab") + event("reading", values=3))
     said = words(of)
-    assert "offered" in said and "500.0 kpps" in said and "No process of this machine carries it out" in said
+    assert "offered" in said and "500.0 kpps" in said and "No process of this machine runs it" in said
     with events.open("a") as f:
         f.write(ENDED + event("doubt", trial=1, kind="X", grade="severe", text="t") + event("note", text=HOSTILE))
     assert "1/2" in words(of) and "400 kpps" in words(of) and "1 severe" in words(of)
@@ -462,7 +462,7 @@ def test_a_clock_that_jumps_gives_no_times_that_cannot_be(tmp_path: Path) -> Non
     assert of.state.time_words(NOW - timedelta(hours=1)) == "0 s, 1 min 00 s left"
     assert of.state.time_words(NOW + timedelta(seconds=90)) == "1 min 30 s, longer than planned"
     assert of.state.silent_words(NOW - timedelta(hours=1)) == ""
-    assert "Nothing was heard of it for 1 h" in of.state.silent_words(NOW + timedelta(hours=1))
+    assert "It sent no event for 1 h" in of.state.silent_words(NOW + timedelta(hours=1))
 
 
 async def test_many_look_at_one_run_which_is_read_once_and_no_more_when_they_have_gone(tmp_path: Path) -> None:

@@ -225,13 +225,13 @@ def test_what_is_made_up_is_said_before_every_figure(tmp_path):
     folder = write_imported(tmp_path, "x", [Imported(of, measured, {})], command=(), now=NOW).path
     report = gather(folder, folder)
     assert report.simulated == ("wall", "heat")
-    assert "Simulated: nothing measured wall, heat; figures that rest on these readings are made up." in report.answer.sure
+    assert "Simulated: the readings of wall, heat; these and figures from them are made up." in report.answer.sure
     (section,) = [s for s in report.sections if s.slug == "soak-power"]
     assert all("(simulated)" in title for title in (section.title, *(t.title for t in section.tables)))
     assert all("simulated" in words for words in (c.title for c in section.curves if c.y in ("watts", "celsius")))
     for page in write_report([folder], formats=["html", "md"], out=tmp_path / "pages"):
         said = page.read_text(encoding="utf-8")
-        assert "Simulated readings" in said and "nothing measured wall, heat" in said
+        assert "Simulated readings" in said and "the readings of wall, heat are simulated" in said
 
 
 def test_what_cannot_be_done_is_said_before_anything_is_sent():

@@ -86,7 +86,7 @@ async def test_a_synchronisation_that_stands_still_is_ended(raid: str) -> None:
     async with closing(host):
         await host.run(["sh", "-c", ANSWERS_UNTIL_SUSPENDED])
         suspending = asyncio.ensure_future(host.run(["sh", "-c", SUSPENDS_WHEN_IT_SYNCHRONISES], timeout_s=LIMIT_S))
-        with pytest.raises(HostError, match=r"array raid1 cannot be made: array md[0-9]+ has stood still for 5 s: resync [0-9]+/[0-9]+"):
+        with pytest.raises(HostError, match=r"array raid1 cannot be made: array md[0-9]+ made no progress for 5 s: resync [0-9]+/[0-9]+"):
             await mode.apply(host, lab.testbed)
         await suspending
         await host.run(["dmsetup", "resume", "--noudevsync", "silent"])
@@ -119,6 +119,6 @@ def test_a_drive_that_vanishes_or_answers_with_errors_in_a_trial_gives_no_figure
     assert all("io_u error on file /dev/sd" in record["why"] for record in found), found
     first, second = carried_out_while(tmp_path / "vanishes", "for disk in /sys/block/sd*; do echo 1 >$disk/device/delete; done")
     assert "Input/output error" in first["why"] or "gone at the end of the trial" in first["why"], first["why"]
-    assert "d1: /dev/disk/by-id/d1 is not there" in second["why"], second["why"]
+    assert "d1: /dev/disk/by-id/d1 does not exist" in second["why"], second["why"]
     assert guest(raid, others) == before, "nothing but what is named is written to"
     guest(raid, "modprobe -r -d /run/modules scsi_debug; ln -sfn /dev/ubda /dev/disk/by-id/d1")

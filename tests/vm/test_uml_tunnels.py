@@ -67,7 +67,7 @@ def test_a_thousand_tunnels_carry_traffic_in_several_of_them_and_go_with_the_mod
     assert statuses(run) == {"ipsec": "measured", "vxlan": "measured"}, done.stderr
     checks = {r["cell"]["mode"]: {c["what"]: c["found"] for c in r["checks"]} for r in records(run)}
     assert checks["ipsec"]["dut: 2000 associations a link"] == "2000 for 1 links"
-    assert checks["ipsec"]["source: they pass through 32 of the associations"] == "idle: none"
+    assert checks["ipsec"]["source: frames pass through 32 of the associations"] == "idle: none"
     assert checks["vxlan"]["dut: every port of a tunnel is up"].startswith("1000 of 1000")
     for host in ("source", "dut"):
         left = in_guest(uml_sites, host, "ip -o addr; ip route show table all; ip xfrm state; ip xfrm policy; ip rule")

@@ -41,7 +41,7 @@ def compare(pairs: Sequence[Pair], *, margin: float | Margin | None = None, leas
     if unknown := [p.figure for p in pairs if not p.better]:
         raise UnknownDirection(unknown)
     if least is not None and not 0 <= least < 1:
-        raise ValueError(f"a least change lies between 0 % and 100 %, not at {least:.0%}")
+        raise ValueError(f"a least change must be between 0 % and 100 %, not {least:.0%}")
     counts = {n: _of_counts(p, EXACT_LEAST if least is None else least) for n, p in enumerate(pairs) if is_exact(p.figure)}
     rest = iter(_tested([p for n, p in enumerate(pairs) if n not in counts], margin, least))
     return tuple(counts[n] if n in counts else next(rest) for n in range(len(pairs)))
@@ -58,7 +58,7 @@ def _of_counts(given: Pair, least: float) -> Comparison:
     if apart:
         verdict, words = side_words(better=(m.second.value == high) == (given.better == "higher"), speed=is_speed(given.figure))
     reason = None if apart else Reason.EQUAL if low == high else Reason.WITHIN
-    grounds = ("counts need no test", f"what differs by more than {least * 100:g} % differs")
+    grounds = ("counts need no test", f"differences above {least * 100:g} % count")
     return Comparison(
         given, verdict, words, grounds, m.first, m.second, m.ratio, 0.0 if apart else 1.0, m.test, least, None,
         could_prove=True, reason=reason,
@@ -68,7 +68,7 @@ def _of_counts(given: Pair, least: float) -> Comparison:
 def _tested(pairs: Sequence[Pair], margin: float | Margin | None, least: float | None) -> Sequence[Comparison]:
     margins = [margin(p) if callable(margin) else margin for p in pairs]
     if bad := [m for m in margins if m is not None and not 0 < m < 1]:
-        raise ValueError(f"a margin lies between 0 % and 100 %, not at {bad[0]:.0%}")
+        raise ValueError(f"a margin must be between 0 % and 100 %, not {bad[0]:.0%}")
     tested_pairs = tested(pairs, least)
     each = iter(adjusted([m for m in tested_pairs if m.p is not None]))
     tests = sum(m.p is not None for m in tested_pairs)
@@ -155,14 +155,14 @@ def _widened(m: TestedPair, margins: int) -> Ratio:
 def _grounds(m: TestedPair, verdict: Verdict, tests: int, margin: float | None) -> tuple[str, ...]:
     among = f"among {tests} comparisons" if tests > 1 else ""
     if verdict is Verdict.EQUIVALENT:
-        return (f"the whole interval of the ratio{_allowed(m)} lies inside the margin",)
+        return (f"the whole interval of the ratio{_allowed(m)} is inside the margin",)
     if verdict is Verdict.NO_DIFFERENCE and not _can(m, tests):
         return (f"too few {_unit(m.pair)} to prove any {among}".rstrip(), _needed(m, tests))
     ground = f"{among} for a change beyond {m.least * 100:g} % ({_method(m)})".lstrip()
     if verdict is Verdict.NO_DIFFERENCE and any(m.pair.at_least):
         return (ground, "a bound is not the result, which may be larger")
     if verdict is Verdict.NO_DIFFERENCE and margin is not None and m.pair.design.one_setup_a_side and margin <= m.least:
-        return (ground, f"nor can equivalence within {margin * 100:g} %: runs of one box may differ by {m.least * 100:g} %")
+        return (ground, f"nor can equivalence within {margin * 100:g} % be proven: runs of one box may differ by {m.least * 100:g} %")
     return (ground,)
 
 
@@ -191,13 +191,13 @@ def _unit(pair: Pair) -> str:
 
 def _needed(m: TestedPair, tests: int) -> str:
     if m.pair.design is RunOrder.RUNS:
-        return f"{FEWEST_RUNS} runs in all would do"
+        return f"{FEWEST_RUNS} runs in all are enough"
     if m.pair.design is RunOrder.WITHIN_RUNS:
-        return f"{FEWEST_WITHIN} that have both sides would do, more where values are 0"
+        return f"{FEWEST_WITHIN} with both sides are enough, more where values are 0"
     if m.pair.design is RunOrder.ROUNDS:
-        return f"{FEWEST_ROUNDS} would do"
+        return f"{FEWEST_ROUNDS} are enough"
     by_spread = m.pair.design is RunOrder.IN_TURN and m.ratio is not None
-    return f"{few.FEWEST if by_spread else repeats_needed(LEVEL / tests)} a side would do"
+    return f"{few.FEWEST if by_spread else repeats_needed(LEVEL / tests)} a side are enough"
 
 
 def _can(m: TestedPair, tests: int) -> bool:

@@ -181,7 +181,7 @@ def analyse(cells: Sequence[FactorCell]) -> Analysis:
         raise ValueError("; ".join(["effects need at least two cells with values above zero", *left_out]))
     factors = list(dict.fromkeys(name for c in usable for name in c.levels))
     if ragged := [f for f in factors if any(f not in c.levels for c in usable)]:
-        raise ValueError(f"every cell needs a level of each factor; some have none of {', '.join(ragged)}")
+        raise ValueError(f"every cell needs a level of each factor; some cells lack {', '.join(ragged)}")
     varied = [f for f in factors if len({c.levels[f] for c in usable}) > 1]
     groups = groups_of([c.levels for c in usable], varied)
     design = CellDesign(groups, tuple(tuple(tuple(c.levels[f] for f in g) for g in groups) for c in usable))
@@ -231,7 +231,7 @@ class _Data:
         """Residual variance of a cell's logarithm under the model, its degrees of freedom, and the model in words."""
         import numpy as np  # noqa: PLC0415 - 80 ms that only some commands need
 
-        both = (self.design.model, "main effects and interactions"), (self.design.mains, "main effects, interactions taken for noise,")
+        both = (self.design.model, "main effects and interactions"), (self.design.mains, "main effects, interactions treated as noise,")
         for model, words in both:
             freedom = len(self.cells) - int(np.linalg.matrix_rank(model))
             if freedom >= 2:  # noqa: PLR2004 - one degree of freedom is too few

@@ -60,13 +60,13 @@ class Flags:
         out = []
         if self.outliers:
             places = ", ".join(f"#{n + 1}" for n in self.outliers)
-            out.append(f"repeat {places} lies far from the others")
+            out.append(f"repeat {places} is far from the others")
         if self.drift:
             way, share = "rise" if self.drift.change > 0 else "fall", 100 * abs(self.drift.change)
             out.append(f"repeats {way} with time by {share:.1f} % of their median from first to last (p = {self.drift.p:.3f})")
         if self.heaps:
             low, high = (f"{len(heap)} around {si(median(heap), '').strip()}" for heap in (self.heaps.low, self.heaps.high))
-            out.append(f"repeats fall into two heaps, {low} and {high}")
+            out.append(f"repeats form two groups, {low} and {high}")
         if self.constant:
             out.append("all repeats are exactly the same")
         return tuple(out)

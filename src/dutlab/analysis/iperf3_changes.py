@@ -28,11 +28,11 @@ class CountChange:
 
 CHANGES = (
     CountChange("3.2", ("loss_ratio", "goodput_bps"), "datagrams that came out of order were counted as lost", of_datagrams=True),
-    CountChange("3.8", ("jitter_ns",), "jitter had the drift between the clocks of both ends in it"),
-    CountChange("3.10", ("sender_cpu_percent", "receiver_cpu_percent"), "the processor's share was calculated wrong"),
+    CountChange("3.8", ("jitter_ns",), "jitter included the drift between the clocks of both ends"),
+    CountChange("3.10", ("sender_cpu_percent", "receiver_cpu_percent"), "the CPU share was calculated wrongly"),
     CountChange("3.14", ("goodput_bps", "sent_bps", "loss_ratio"), "sums of a test with a warm-up (-O) were wrong", "omit_s"),
     CountChange("3.16", ("goodput_bps", "sent_bps"), "one thread served all streams of a test", "streams", 1),
-    CountChange("3.18", ("sender_cpu_percent", "receiver_cpu_percent"), "the processor's share was too high at limited rates"),
+    CountChange("3.18", ("sender_cpu_percent", "receiver_cpu_percent"), "the CPU share was too high at limited rates"),
     CountChange("3.18", ("sent_bps", "loss_ratio"), "datagrams that the sender could not send were counted as sent", of_datagrams=True),
 )
 

@@ -18,13 +18,13 @@ class Verdict(enum.Enum):
 class Reason(enum.Enum):
     """Reasons why no difference is proven. The first one that is true is given."""
 
-    BOUND = "a side is only known to be at least so much"
+    BOUND = "only a lower bound of one side is known"
     ONE_REPEAT = "one repeat"
     TOO_FEW = "too few repeats"
     EQUAL = "equal values"
-    WITHIN = "counts that differ by less than what counts"
-    INTERVAL = "the interval of the ratio holds 1"
-    CHANCE = "chance could have done it"
+    WITHIN = "counts differ by less than the threshold"
+    INTERVAL = "the interval of the ratio contains 1"
+    CHANCE = "chance could explain it"
 
 
 class Procedure(enum.Enum):

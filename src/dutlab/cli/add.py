@@ -12,13 +12,13 @@ from dutlab.cli.options import JSON
 from dutlab.cli.terminal import say
 
 _RUN = click.argument("run", metavar="RUN", type=click.Path(path_type=Path, exists=True, file_okay=False))
-_BY = click.option("--by", default="", metavar="NAME", help="Who says so: the report names it.")
+_BY = click.option("--by", default="", metavar="NAME", help="Author of the note; the report names the author.")
 
 
 @click.command()
 @_RUN
 @click.argument("file", metavar="FILE", type=click.Path(path_type=Path, exists=True, dir_okay=False))
-@click.option("--caption", required=True, metavar="TEXT", help="What it shows.")
+@click.option("--caption", required=True, metavar="TEXT", help="What the file shows.")
 @_BY
 @JSON
 def attach(*, run: Path, file: Path, caption: str, by: str, as_json: bool) -> None:

@@ -87,8 +87,8 @@ class BisectRequest:
 @click.command()
 @click.argument("versions", metavar="[VERSION]…", nargs=-1)
 @click.option("--commits", metavar="GOOD..BAD", help="Versions are commits of a repository, by first parents.")
-@click.option("--repository", type=click.Path(path_type=Path, file_okay=False, exists=True), default=Path(), help="Where these are.  [.]")
-@click.option("--file", "file", metavar="PATH", help="Of each commit: the rule set or kernel that is measured.")
+@click.option("--repository", type=click.Path(path_type=Path, file_okay=False, exists=True), default=Path(), help="The repository.  [.]")
+@click.option("--file", "file", metavar="PATH", help="Rule set or kernel to measure at each commit.")
 @click.option("--build", metavar="COMMAND", help="Makes that file, in a separate work tree; kernel modules go to $DUTLAB_OUT/lib/modules.")
 @click.option("--campaign", "campaign_file", type=click.Path(path_type=Path, dir_okay=False, exists=True),
               help="Versions are those of a campaign file, measured by its first experiment.")  # fmt: skip
@@ -100,7 +100,7 @@ class BisectRequest:
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="A setting of the workload exact; repeatable.")
 @click.option("--into", type=click.Path(path_type=Path, file_okay=False), help="Folder of the bisection.  [campaigns/NAME]")
 @click.option("--resume", "resumed", type=click.Path(path_type=Path, file_okay=False, exists=True), metavar="FOLDER",
-              help="Go on with one that was cut.")  # fmt: skip
+              help="Continue one that was cut.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 @NAME
 def bisect(*, into: Path | None, resumed: Path | None, as_json: bool, **options: Any) -> None:  # noqa: ANN401 -- the fields of BisectRequest
@@ -148,7 +148,7 @@ def _tell_and_end(runs: BisectRuns, *, as_json: bool) -> None:
     try:
         result = runs.find()
     except KeyboardInterrupt:
-        tell(f"`dutlab bisect --resume {runs.folder.path}` goes on with it")
+        tell(f"`dutlab bisect --resume {runs.folder.path}` continues it")
         raise
     if as_json:
         say(json.dumps({"schema_version": 1, "folder": str(runs.folder.path), **result.plain()}, indent=1))

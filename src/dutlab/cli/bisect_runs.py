@@ -219,9 +219,7 @@ class BisectRuns:
         changes = self._asked(0, count - 1, lambda of: whole(of) is not None)
         if (largest := whole(changes)) is None:
             self._note(count - 1, None, None, VersionSide.UNKNOWN, "no change is proven" if changes else self._why_pair(0, count - 1))
-            why = (
-                f"no change between {names[0]} and {names[-1]} can be proven by so many blocks" if changes else self._why_pair(0, count - 1)
-            )
+            why = f"this number of blocks proves no change between {names[0]} and {names[-1]}" if changes else self._why_pair(0, count - 1)
             return self._found(("", ""), None, None, known, why)
         place, change = largest
         self._note(count - 1, None, as_share(change), VersionSide.LAST)
@@ -313,7 +311,7 @@ class BisectRuns:
         refused = _refusal(_experiment_of(self.folder.path, planned.number))
         if refused.exists():
             return outside.read(refused, INPUT).decode("utf-8", "replace")
-        return self.folder.standing(planned).said or "its run did not begin"
+        return self.folder.standing(planned).said or "its run did not start"
 
     def _level(self, at: int) -> str:
         return f"v{at:03d}" if self.row.kind != "levels" else self.row.names[at]

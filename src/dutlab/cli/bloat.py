@@ -54,4 +54,4 @@ def tell_home(run: Path) -> None:
     tell(run)
     mtus = [of["path_mtu_bytes"] for r in read_run(run).records for of in r.figures.values() if "path_mtu_bytes" in of]
     if mtus:
-        say_words(f"The largest packet that passes whole has {min(mtus):.0f} bytes.")
+        say_words(f"The largest packet that passes unfragmented has {min(mtus):.0f} bytes.")

@@ -39,13 +39,11 @@ _HEAD = ("generator", "links", "link", "frames", "asked", "sent", "received", "f
     flag_value=Rig.LOOPED.value,
     help="Do not ask: source and sink are cabled to one another.",
 )
-@click.option(
-    "--alone", "rig", flag_value=Rig.GENERATOR.value, help="Do not ask: measure the generator alone, with the cables as they are."
-)
+@click.option("--alone", "rig", flag_value=Rig.GENERATOR.value, help="Do not ask: measure the generator alone, without changing cables.")
 @click.option("--sizes", default="64,512,1518,imix", show_default=True, help="Frame sizes with FCS, or mixes by name.")
 @click.option("--link", "links", multiple=True, default=("a",), metavar="LINKS", help=f"{LINK_WORDS}  [a]")
-@click.option("--generator", "generators", multiple=True, help="What sends; repeatable.  [engine]")
-@click.option("--duration", type=DURATION, default="1s", show_default=True, help="Of each load.")
+@click.option("--generator", "generators", multiple=True, help="Generator; repeatable.  [engine]")
+@click.option("--duration", type=DURATION, default="1s", show_default=True, help="Duration of each load.")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def calibrate(
     *,
@@ -90,7 +88,7 @@ def calibrate(
         calibration, where = run_in_order(_of_lab(name, standing, loads, Seconds(duration)))
     else:
         if rig != Rig.GENERATOR.value and set(generators) - {ENGINE.kind}:
-            raise click.UsageError("in a loop only the engine can send: the others look for the DUT; give --alone")
+            raise click.UsageError("in a loop only the engine can send: the others need the DUT; give --alone")
         calibration, where = run_in_order(_of_testbed(whole, Rig(rig or _ask_for_loop(whole)), loads, Seconds(duration)))
     if as_json:
         say(json.dumps({"file": str(where) if where else None, **calibration.model_dump(mode="json")}, indent=2))
@@ -112,9 +110,9 @@ def _models(named: Sequence[str]) -> list[GeneratorModel]:
         try:
             models.append(adapter.validate_python(json.loads(text) if text.startswith("{") else text))
         except ValidationError as e:
-            raise InputError("; ".join(what["msg"] for what in e.errors()), remedy="give --generator one of them") from e
+            raise InputError("; ".join(what["msg"] for what in e.errors()), remedy="give one of them with --generator") from e
         except ValueError as e:
-            raise InputError(f"--generator {text!r}: {e}", remedy="give a name, or it with its options as JSON") from e
+            raise InputError(f"--generator {text!r}: {e}", remedy="give a name, or a name with options as JSON") from e
     return models or [ENGINE]
 
 

@@ -34,7 +34,7 @@ def campaign() -> None:
 @campaign.command("run")
 @click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
 @click.option("--into", type=click.Path(path_type=Path, file_okay=False), help="Folder of the campaign.  [campaigns/NAME]")
-@click.option("--plan", "only_plan", is_flag=True, help="Show the runs and end.")
+@click.option("--plan", "only_plan", is_flag=True, help="Show the runs and exit.")
 @_JSON
 def run_(*, file: Path, into: Path | None, only_plan: bool, as_json: bool) -> None:
     """Start a campaign, and carry out its runs.
@@ -137,7 +137,7 @@ def fetch(*, runs: tuple[str, ...], into: Path) -> None:
 @click.option("--listen", default="tcp://127.0.0.1:8786", metavar="ADDRESS", show_default=True,
               help="tcp:// on loopback, for you alone, or tls:// with certificates in DUTLAB_FLEET_TLS.")  # fmt: skip
 @click.option(
-    "--dashboard", type=click.IntRange(0, 65535), metavar="PORT", help="Show Dask's pages to browsers of this machine; 0 is any port."
+    "--dashboard", type=click.IntRange(0, 65535), metavar="PORT", help="Port of Dask's pages, for browsers of this machine; 0 is any port."
 )
 def scheduler(*, listen: str, dashboard: int | None) -> None:
     """Send planned runs to workers on several machines, until Ctrl-C. If it is killed, nothing is lost.
@@ -207,12 +207,12 @@ def _carry_out(folder: CampaignFolder, *, as_json: bool) -> None:
     try:
         standings = run_in_order(_standings(folder))
     except KeyboardInterrupt:
-        tell(f"`dutlab campaign resume {folder.path}` goes on with it")
+        tell(f"`dutlab campaign resume {folder.path}` continues it")
         raise
     _keep(folder)
     _show(standings, as_json=as_json)
     if not as_json and any(s.state is CampaignState.DONE for s in standings):
-        say(f"Every run of it: dutlab runs --runs {folder.runs}")
+        say(f"All of its runs: dutlab runs --runs {folder.runs}")
     left = [s for s in standings if s.state is not CampaignState.DONE]
     if left and not as_json:
         say(f"{len(left)} of {len(standings)} not measured; `dutlab campaign resume {folder.path}` tries again")
@@ -256,9 +256,9 @@ def _show(standings: Sequence[RunStanding], *, as_json: bool) -> None:
     for line in table(head, rows, right={0, 4, 6, 7}):
         say(line)
     if any(s.cost for s in standings):
-        say("added: what the campaign added to the run's own time, and the share of it")
+        say("added: time that the campaign added to the run's own time, and its share")
     if waiting := sum(str(s.state) == "done" and not s.kept for s in standings):
-        say(f"in this folder alone, not in the index of the fleet nor in an object store: {waiting} of {len(standings)}")
+        say(f"only in this folder, not in the index of the fleet nor in an object store: {waiting} of {len(standings)}")
     for line in _missing(standings):
         say(printable(line))
     for s in standings:

@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 @MARGIN
 @LEAST
 @click.option(
-    "--threshold", type=SHARE, help="Also fail if a cell is worse by more than this, proven or not; nothing larger may go unseen."
+    "--threshold", type=SHARE, help="Also fail if a cell is worse by more than this, proven or not; larger changes must be detectable."
 )
 @FIGURE
 @BETTER
 @MATCH_MODES
 @click.option(
-    "--confirm", "confirm_s", type=DURATION, metavar="TIME", help="Measure again what fails, both runs in turn, for so long at most."
+    "--confirm", "confirm_s", type=DURATION, metavar="TIME", help="Measure what fails again, both runs in turn, for at most this long."
 )
 @FORMAT
 @JSON

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("run", metavar="RUN", type=click.Path(path_type=Path, exists=True, file_okay=False))
-@click.option("-o", "--output", "out", type=click.Path(path_type=Path, file_okay=False), help="Folder; report/ in the run without it.")
+@click.option("-o", "--output", "out", type=click.Path(path_type=Path, file_okay=False), help="Folder.  [report/ in the run]")
 @JSON
 def claims(*, run: Path, out: Path | None, as_json: bool) -> None:
     """\b
@@ -70,7 +70,7 @@ def _say_result(claim: ClaimCard, found: VerifiedClaim) -> None:
     for line in found.differences:
         say_words(f"{found.state}: {line}")
     if found.state == "not recomputed":
-        say_words("nothing differs, but the raw files of these trials are of a kind from which dutlab works out no such figure")
+        say_words("nothing differs, but dutlab cannot recompute such figures from raw files of this kind")
     if found.state == "holds":
         trials = {t for c in claim.cells for t in c.trials}
-        say_words(f"holds: {len(claim.cells)} figures worked out again from the raw files of {len(trials)} trials")
+        say_words(f"holds: {len(claim.cells)} figures recomputed from the raw files of {len(trials)} trials")

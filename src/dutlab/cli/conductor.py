@@ -36,25 +36,25 @@ def conductor() -> None:
 
 _FILE = click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 _STRICT = click.option("--strict", is_flag=True, help="Steps without a time-out end after 30 s in every file; else in those with [Master].")
-_NO_LIMIT = click.option("--no-limit", is_flag=True, help="Steps without a time-out take as long as they take.")
+_NO_LIMIT = click.option("--no-limit", is_flag=True, help="Steps without a time-out have no time limit.")
 _TRANSLATE = click.option("--translate", is_flag=True, help="FreeBSD's `cpuset -l LIST` becomes `taskset -c LIST`.")
 
 
 @conductor.command()
 @_FILE
-@click.option("--map", "maps", multiple=True, metavar="NAME=HOST", help=f"Where a host of the file is: {PLACES}.")
+@click.option("--map", "maps", multiple=True, metavar="NAME=HOST", help=f"Map a host of the file: {PLACES}.")
 @click.option("--players", metavar="ssh:[USER@]", help="Reach hosts without --map over ssh at the addresses that their files give.")
-@click.option("--directory", "directories", multiple=True, metavar="[NAME=]DIR", help="Where steps run, of one host or of all.")
-@click.option("-t", "--trials", type=click.IntRange(1, 1000), help="Instead of the number in the file.")
-@click.option("-p", "--phases", multiple=True, type=click.Choice(PHASES), help="Only these; repeatable.")
+@click.option("--directory", "directories", multiple=True, metavar="[NAME=]DIR", help="Folder in which steps run, of one host or of all.")
+@click.option("-t", "--trials", type=click.IntRange(1, 1000), help="Number of trials, instead of that in the file.")
+@click.option("-p", "--phases", multiple=True, type=click.Choice(PHASES), help="Only these phases; repeatable.")
 @click.option("-c", "--clients", multiple=True, help="Only these hosts; repeatable.")
-@click.option("--keep-going/--stop", default=True, help="After a step that failed: go on, or only reset.  [--keep-going]")
+@click.option("--keep-going/--stop", default=True, help="After a failed step: continue, or only reset.  [--keep-going]")
 @_STRICT
 @_NO_LIMIT
 @_TRANSLATE
 @click.option("--dry-run", is_flag=True, help="Only print what would run where.")
-@click.option("--take-over", is_flag=True, help="Use hosts that a dead run left in use.")
-@click.option("-f", "--format", "form", type=click.Choice(["json", "text"]), help="Write the original's report too.")
+@click.option("--take-over", is_flag=True, help="Use hosts that an ended run left in use.")
+@click.option("-f", "--format", "form", type=click.Choice(["json", "text"]), help="Also write Conductor's own report.")
 @click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="File for that report.  [conductor.json]")
 @RUNS
 @form_options
@@ -210,7 +210,7 @@ def _places(file: Path, test: Test, wanted: Sequence[str], given: Mapping[str, s
     from dutlab.cli.places import read_place
 
     if players is not None and not (players.startswith("ssh:") and players[4:5] != "@" and players.endswith((":", "@"))):
-        raise InputError(f"--players {players}: no such way", remedy="give ssh: or ssh:USER@, as in ssh:root@")
+        raise InputError(f"--players {players}: not supported", remedy="give ssh: or ssh:USER@, as in ssh:root@")
     if unwanted := sorted(set(given) - set(wanted)):
         raise InputError(f"--map names {', '.join(unwanted)}, which -c leaves out", remedy=f"it keeps {', '.join(wanted)}")
     place_by_host = dict(given)

@@ -77,7 +77,7 @@ def doctor(
         finding = next((f for f in diagnosis.findings if f.kind == prove), None)
         if finding is None and proof.levels is None:
             kinds = ", ".join(dict.fromkeys(f.kind for f in diagnosis.findings)) or "none"
-            raise InputError(f"{prove} was not found here", remedy=f"prove one that was: {kinds}")
+            raise InputError(f"{prove} was not found here", remedy=f"prove one of these findings: {kinds}")
         where = str(testbed.absolute()) if testbed is not None else {"lab": name}
         for line in list(finding_lines([finding]))[:-1] if finding is not None else ():
             tell(line)

@@ -18,9 +18,7 @@ _JSON = click.option("--json", "as_json", is_flag=True, help="For programs.")
 
 @click.command()
 @click.argument("source", metavar="RUN|FILE.csv", type=click.Path(path_type=Path, exists=True))
-@click.option(
-    "--figure", metavar="NAME", help="Of a run; of a file: the column with the values.  [received_pps, or what the run is judged by]"
-)
+@click.option("--figure", metavar="NAME", help="Figure of a run, or column of a file.  [received_pps, or the run's main figure]")
 @BETTER
 @click.option("--plot", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Draw them: FILE.svg or FILE.png.")
 @_JSON
@@ -76,7 +74,7 @@ def effects(*, source: Path, figure: str | None, betters: tuple[str, ...], plot:
 @click.option("--barest", metavar="MODE", help="The baseline mode.  [the fastest]")
 @click.option("--hertz", type=AMOUNT, help="The processor's frequency, as in 2.2G: costs in cycles too.")
 @click.option("--exact", "counted", metavar="RUN", type=click.Path(path_type=Path, exists=True, file_okay=False),
-              help="A run of exact: its instructions a frame of the same mode and size.  [the processor's counters]")  # fmt: skip
+              help="Run of exact with the instructions a frame of the same mode and size.  [the processor's counters]")  # fmt: skip
 @_JSON
 def cost(*, run: Path, barest: str | None, hertz: float | None, counted: Path | None, as_json: bool) -> None:
     """\b
@@ -125,4 +123,4 @@ def cost(*, run: Path, barest: str | None, hertz: float | None, counted: Path | 
         notes.append("no interval: fewer than 4 repeats")
     for note in notes:
         say_words(note)
-    say_words("Of the whole box, at the rate that came through: where a link or the generator was the limit, a mode costs less than this.")
+    say_words("Costs of the whole box at the received rate; where a link or the generator was the limit, a mode costs less.")

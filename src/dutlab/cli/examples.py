@@ -15,5 +15,5 @@ def example(name: str) -> Path:
         if (place / name).is_dir():
             return place / name
     raise InputError(
-        f"example {name} is in none of {', '.join(map(str, places))}", remedy="install dutlab again, or run from its source tree"
+        f"example {name} is not in any of {', '.join(map(str, places))}", remedy="install dutlab again, or run from its source tree"
     )

@@ -37,12 +37,12 @@ def export(*, kind: str, runs: tuple[Path, ...], out: Path | None, follow: bool,
       dutlab export parquet runs/2026-11-21T0801Z-soak-3f2a -o samples.parquet
     """
     if follow and (kind not in _METRICS or out is None):
-        raise click.UsageError("--follow goes with metrics or openmetrics, and -o FILE")
+        raise click.UsageError("--follow needs metrics or openmetrics, and -o FILE")
     if as_json and out is None:
-        raise click.UsageError("--json goes with -o")
+        raise click.UsageError("--json needs -o")
     if kind in _METRICS:
         if len(runs) != 1:
-            raise click.UsageError(f"{kind} is of one run")
+            raise click.UsageError(f"{kind} takes one run")
         _metrics(runs[0], out, openmetrics=kind == "openmetrics", follow=follow)
         words = ""
     else:
@@ -98,7 +98,7 @@ def _files(kind: str, runs: list[RunFolder], out: Path) -> str:
             replace_file(folder / f"{file_name(name.removesuffix('.json'))}.json", data)
             written += 1
     if not written:
-        raise InputError(f"{', '.join(r.name for r in runs)}: no trial that such a file can hold", remedy="export parquet has every sample")
+        raise InputError(f"{', '.join(r.name for r in runs)}: no trial that this format can hold", remedy="export parquet has every sample")
     return f"{written} files: {out}"
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 MOST_ROUNDS = 1000
 """Most rounds of a measurement by time; the budget usually ends it earlier."""
-AS = click.option("--as", "kind", type=click.Choice([str(kind) for kind in VersionKind]), help="What the versions are.  [as they look]")
+AS = click.option("--as", "kind", type=click.Choice([str(kind) for kind in VersionKind]), help="Kind of the versions.  [recognised]")
 MODES = click.option("--modes", "--mode", "modes", multiple=True, callback=listed, metavar="MODE,…", help="Modes of kernels.  "
                      "[router,filter-default,nat]")  # fmt: skip
 SIZES = click.option(
@@ -48,8 +48,8 @@ SIZES = click.option(
 @click.option("--allowed", type=SHARE, help="How much worse a count may be.  [0.1%]")
 @click.option("--time", "by_time", is_flag=True, help="Measure rule sets by time too, in a lab, if their counts pass.")
 @click.option("--lab", default=DEFAULT_LAB, show_default=True, metavar="NAME", help="The lab for --time.")
-@click.option("--time-allowed", type=SHARE, help="How much worse a rate or a time may be; a third of it, once proven, is worse.  [3%]")
-@click.option("--budget", "budget_s", type=DURATION, default=900.0, metavar="TIME", help="The longest that is measured by time.  [15min]")
+@click.option("--time-allowed", type=SHARE, help="How much worse a rate or time may be; if proven, a third of it is worse.  [3%]")
+@click.option("--budget", "budget_s", type=DURATION, default=900.0, metavar="TIME", help="Longest time for --time.  [15min]")
 @FORMAT
 @click.option(
     "--write", "written", multiple=True, metavar="FORMAT=FILE", help="Write a format to a file too, as in junit=gate.xml; repeatable."
@@ -98,7 +98,7 @@ def gate(
     older, newer = versions_of((base, head), None if kind is None else VersionKind(kind))
     if by_time and older.kind is not VersionKind.RULES:
         raise InputError(
-            f"--time measures rule sets in a lab; these are {older.kind}", remedy="leave it out: experiment files and runs say themselves"
+            f"--time measures rule sets in a lab; these are {older.kind}", remedy="leave it out: files and runs define what is measured"
         )
     making = GateRuns(runs, EXACT_ALLOWED if allowed is None else allowed, TIME_ALLOWED if time_allowed is None else time_allowed, budget_s)
     title = name or "gate"

@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 @BETTER
 @click.option(
     "--confirm", "confirm_s", type=DURATION, metavar="TIME",
-    help="Where the newest run is worse, measure it and the one before it in turn, for so long at most. Their runs go to RUNS-confirmed.",
+    help="If the newest run is worse, measure it and the one before it in turn, for at most this long. Their runs go to RUNS-confirmed.",
 )  # fmt: skip
-@click.option("--plot", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="Write a picture a cell there, as SVG.")
+@click.option("--plot", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="Folder for a picture of each cell, as SVG.")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 @click.pass_context
 def history(

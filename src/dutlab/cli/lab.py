@@ -119,4 +119,4 @@ def down(*, given: tuple[str, ...]) -> None:
 
 
 def _no_lab(label: str) -> InputError:
-    return InputError(f"no lab {label} here", remedy="`dutlab lab list` shows those that do")
+    return InputError(f"no lab labelled {label}", remedy="`dutlab lab list` lists the labs")

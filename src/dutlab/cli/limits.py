@@ -25,20 +25,20 @@ if TYPE_CHECKING:
     from dutlab.physics.ceilings.storage import DriveRating
     from dutlab.physics.ceilings.tunnel import TunnelWrapping
 
-_SPEED = click.option("--speed", type=BIT_RATE, required=True, help="Of the link, as in 10G.")
-_MTU = click.option("--mtu", type=int, default=1500, show_default=True, help="Of IP packets, bytes.")
+_SPEED = click.option("--speed", type=BIT_RATE, required=True, help="Speed of the link, as in 10G.")
+_MTU = click.option("--mtu", type=int, default=1500, show_default=True, help="MTU of IP packets, bytes.")
 _IP = click.option("--ip", "ip_version", type=click.Choice(["4", "6"]), default="4", show_default=True, help="IP version.")
 _VLAN = click.option(
     "--vlan", "vlan_tags", type=int, default=0, show_default=True, help="VLAN tags in each frame, which the MTU does not count."
 )
 _STAMPS = click.option("--timestamps/--no-timestamps", default=True, show_default=True, help="TCP timestamps, 12 bytes a segment.")
-_DRIVES = click.option("--drives", type=int, required=True, help="How many.")
+_DRIVES = click.option("--drives", type=int, required=True, help="Number of drives.")
 _READ_IOPS = click.option("--read-iops", type=AMOUNT, help="Random reads a second of one drive, as in 610200 or 610k.")
 _WRITE_IOPS = click.option("--write-iops", type=AMOUNT, help="Random writes a second of one drive.")
 _READ_RATE = click.option("--read-rate", type=BYTE_RATE, help="Sequential reads of one drive, as in 2800MB/s.")
 _WRITE_RATE = click.option("--write-rate", type=BYTE_RATE, help="Sequential writes of one drive.")
 _MODELS = click.option("--models", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="CSV of ratings, a row a model.")
-_MODEL = click.option("--model", help="The row of --models that the drives are.")
+_MODEL = click.option("--model", help="Row of --models for the drives.")
 _JSON = click.option("--json", "as_json", is_flag=True, help="For programs.")
 
 
@@ -147,10 +147,10 @@ def tunnel(
 @click.option("--gen", type=int, required=True, help="Generation, 1 to 6.")
 @click.option("--width", type=int, required=True, help="Lanes.")
 @click.option("--payload", type=int, help="Maximum payload size (MPS), bytes, as the link was set up.")
-@click.option("--devices", type=int, help="How many such links share the uplinks below.")
+@click.option("--devices", type=int, help="Number of such links that share the uplinks below.")
 @click.option("--uplink-gen", type=int, help="Generation of an uplink.")
 @click.option("--uplink-width", type=int, help="Lanes of an uplink.")
-@click.option("--uplinks", type=int, default=1, show_default=True, help="How many uplinks.")
+@click.option("--uplinks", type=int, default=1, show_default=True, help="Number of uplinks.")
 @click.option("--spec", type=BYTE_RATE, help="Rating of one device, as in 7GB/s.")
 @_JSON
 def pcie(
@@ -181,7 +181,7 @@ def pcie(
 
 @limits.command()
 @click.argument("interface", metavar="INTERFACE", type=click.Choice(list(CABLES)))
-@click.option("--lanes", type=int, default=1, show_default=True, help="Of a wide port.")
+@click.option("--lanes", type=int, default=1, show_default=True, help="Lanes of a wide port.")
 @_JSON
 def disk(*, interface: str, lanes: int, as_json: bool) -> None:
     """Bytes a second of a drive's cable: sata1 to sata3, sas1 to sas4. For NVMe see pcie.
@@ -237,14 +237,14 @@ def raid(
 @_MODELS
 @_MODEL
 @click.option("--level", type=int, help="RAID level.  [no array]")
-@click.option("--groups", type=int, help="Of RAID 50 and 60.")
-@click.option("--drive-link", type=str, metavar="GENxWIDTH", help="Of each drive, as in 4x4.")
-@click.option("--uplink", type=str, metavar="GENxWIDTH", help="That the drives share, as in 3x16.")
-@click.option("--uplinks", type=int, default=1, show_default=True, help="How many uplinks.")
+@click.option("--groups", type=int, help="Groups of RAID 50 and 60.")
+@click.option("--drive-link", type=str, metavar="GENxWIDTH", help="Link of each drive, as in 4x4.")
+@click.option("--uplink", type=str, metavar="GENxWIDTH", help="Link that the drives share, as in 3x16.")
+@click.option("--uplinks", type=int, default=1, show_default=True, help="Number of uplinks.")
 @click.option("--payload", type=int, help="Maximum payload size (MPS) of the links, bytes.")
 @click.option("--mts", type=float, help="Megatransfers a second of memory, the number in DDR4-3200.")
 @click.option("--channels", type=int, help="64-bit channels of memory in use.")
-@click.option("--measured", type=AMOUNT, help="Requests a second that were measured.")
+@click.option("--measured", type=AMOUNT, help="Measured requests a second.")
 @_JSON
 def ladder(
     *, drives: int, block: str, writes: float, read_iops: float | None, write_iops: float | None, read_rate: float | None,
@@ -319,7 +319,7 @@ def _with_nat_t(kind: TunnelWrapping) -> TunnelWrapping:
     from dutlab.physics.ceilings.tunnel import Esp
 
     if not isinstance(kind, Esp):
-        raise InputError(f"--nat-t is of ESP, not of {kind.name}", remedy="name the kinds of ESP, or leave it out")
+        raise InputError(f"--nat-t is for ESP, not for {kind.name}", remedy="name the kinds of ESP, or leave it out")
     return replace(kind, nat_t=True)
 
 

@@ -95,7 +95,7 @@ def _generator(server: str | None) -> str | dict[str, Any] | None:
     if server is None or server in GENERATORS:
         return server
     if not any(mark in server for mark in ".:") and server != "localhost":
-        raise click.BadParameter(f"{server!r} is none of {', '.join(GENERATORS)}, nor an address", param_hint="-s")
+        raise click.BadParameter(f"{server!r} is neither one of {', '.join(GENERATORS)} nor an address", param_hint="-s")
     return {"trex": {"server": "running", "address": server}}
 
 

@@ -252,7 +252,7 @@ def _version() -> str:
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.option(
-    "-V", "--version", is_flag=True, expose_value=False, is_eager=True, callback=_print_version, help="Print the version and end."
+    "-V", "--version", is_flag=True, expose_value=False, is_eager=True, callback=_print_version, help="Print the version and exit."
 )
 def dutlab() -> None:
     """Measure a router or firewall: how fast it is, and why not faster.

@@ -153,7 +153,7 @@ _TIMES = (
         "wait_quiet_s",
         type=DURATION,
         metavar="TIME",
-        help="Wait at most so long for other programs of this machine to rest, as in 10min.  [do not wait]",
+        help="Wait at most this long until other programs of this machine are idle, as in 10min.  [do not wait]",
     ),
     click.option("-y", "--yes", is_flag=True, help="Begin a run of more than an hour without asking."),
 )

@@ -10,11 +10,11 @@ from dutlab.cli.one_workload import SETTINGS, Where, measure_workload, where_opt
 @click.command()
 @SETTINGS
 @click.option("-P", "--streams", type=int, default=1, help="Parallel streams of a pair.  [1]")
-@click.option("-t", "--duration", default="10s", metavar="TIME", help="Of each pair, whole seconds.  [10s]")
+@click.option("-t", "--duration", default="10s", metavar="TIME", help="Duration of each pair, whole seconds.  [10s]")
 @click.option("-O", "--omit", metavar="TIME", help="Ignore this time at the start, while TCP finds its rate.  [1s; 0s for datagrams]")
 @click.option("-Z", "--zerocopy", is_flag=True, help="Send with sendfile(2), which spares the sender a copy.")
 @click.option("-u", "--udp", is_flag=True, help="Datagrams instead of TCP.")
-@click.option("-l", "--length", type=int, help="Of a datagram's payload, in bytes.  [1448]")
+@click.option("-l", "--length", type=int, help="Payload of a datagram, in bytes.  [1448]")
 @click.option("-b", "--rate", metavar="RATE", help="Datagrams a second, as in 100kpps.  [as fast as it can]")
 @where_options
 def matrix(

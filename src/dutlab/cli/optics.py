@@ -32,7 +32,7 @@ _NARROW = ("port", "form", "kind", "vendor", "part", "serial", "link", "speed_mb
 )
 @click.option("--port", "ports", multiple=True, help="Only these interfaces.  [all, or those of the testbed's links]")
 @click.option("--each", is_flag=True, help="Test a box of modules: ask for one after the other, in one --port of one HOST.")
-@click.option("--csv", "csv_file", type=click.Path(path_type=Path, dir_okay=False), help="Write the table there too.")
+@click.option("--csv", "csv_file", type=click.Path(path_type=Path, dir_okay=False), help="Also write the table to this file.")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def optics(
     *, wanted: tuple[str, ...], testbed: Path | None, ports: tuple[str, ...], each: bool, csv_file: Path | None, as_json: bool

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 _WORDS = {CheckKind.PASS: "passes", CheckKind.FAIL: "**worse**", CheckKind.CANNOT_TELL: "cannot tell"}
 _HELP = {
     "dutlab_gate_status": "0 passed, 1 worse, 2 cannot tell: the command's exit status.",
-    "dutlab_gate_cell_status": "The same of each result.",
+    "dutlab_gate_cell_status": "The same for each result.",
     "dutlab_gate_worse_ratio": "By how much the newer version is worse, as a share of the older one; below 0 it is better.",
     "dutlab_gate_older": "The older version's figure; its name ends in its unit.",
     "dutlab_gate_newer": "The newer version's figure; its name ends in its unit.",
-    "dutlab_gate_function_instructions": "How many instructions a frame a function takes more in the newer version.",
+    "dutlab_gate_function_instructions": "Instructions a frame that a function takes more in the newer version.",
 }
 
 

@@ -21,7 +21,7 @@ _MOST = 10
 
 @click.command()
 @click.argument("paths", metavar="[RUN…] DIR", nargs=-1, required=True, type=click.Path(path_type=Path, file_okay=False))
-@click.option("--merge", "merging", is_flag=True, help="Instead of runs, name sites: one is made of all.")
+@click.option("--merge", "merging", is_flag=True, help="Merge sites, which are named instead of runs, into one.")
 @click.option("--devices", type=click.Path(path_type=Path, exists=True, dir_okay=False),
               help="YAML file with specification, price, modes and caveats of each device.")  # fmt: skip
 @click.option("--title", default="", help="Title of the site.  [Measurements]")
@@ -59,8 +59,8 @@ def _tell(found: Published, out: Path) -> None:
     states: list[str] = [claim.state for run in found.runs for claim in run.claims]
     say(f"{plural(found.devices, 'device')}, {plural(len(found.runs), 'run')}: {out / 'index.html'}")
     if found.taken_twice:
-        say_words(f"{plural(found.taken_twice, 'run')} taken once: the site has the same already")
-    for state, phrase in (("differs", "not what their raw files give"), ("not recomputed", "not worked out again")):
+        say_words(f"{plural(found.taken_twice, 'run')} skipped: the site has the same already")
+    for state, phrase in (("differs", "not equal to their raw files"), ("not recomputed", "not recomputed")):
         if count := states.count(state):
             say_words(f"{count} of {plural(len(states), 'claim')} {phrase}: see {out / 'claims.html'}")
     if found.contradictions:

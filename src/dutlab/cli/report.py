@@ -14,7 +14,7 @@ from dutlab.cli.options import JSON
 from dutlab.cli.terminal import say, say_paged, terminal
 
 _RUNS = click.argument("runs", metavar="RUN…", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, file_okay=False))
-_OUT = click.option("-o", "--output", "out", type=click.Path(path_type=Path), help="Where to write; into the run's folder without it.")
+_OUT = click.option("-o", "--output", "out", type=click.Path(path_type=Path), help="Where to write.  [the run's folder]")
 
 
 @click.command()
@@ -46,13 +46,13 @@ def report(
 
     if as_json:
         if formats or out or style or printed:
-            raise click.UsageError("--json goes with no --format, --style, --print or -o")
+            raise click.UsageError("--json cannot be combined with --format, --style, --print or -o")
         formats, out = ("json",), Path("-")
     if verbose and not printed:
-        raise click.UsageError("--verbose goes with --print")
+        raise click.UsageError("--verbose needs --print")
     if printed:
         if formats or out:
-            raise click.UsageError("--print goes with no --format or -o")
+            raise click.UsageError("--print cannot be combined with --format or -o")
         width, colour = terminal()
         lines = (
             print_publication(runs, style=style, width=width, colour=colour)
@@ -79,7 +79,7 @@ def report(
 @click.command()
 @_RUNS
 @click.option("--format", "image", type=click.Choice(["svg", "png"]), default="svg", help="[svg]")
-@click.option("--sample", "samples", metavar="NAME", multiple=True, help="Instead, a sample over time; repeatable.")
+@click.option("--sample", "samples", metavar="NAME", multiple=True, help="Plot a sample over time instead; repeatable.")
 @_OUT
 @JSON
 def plot(*, runs: tuple[Path, ...], image: str, samples: tuple[str, ...], out: Path | None, as_json: bool) -> None:

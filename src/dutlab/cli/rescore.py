@@ -47,7 +47,7 @@ def rescore(*, run_folder: Path, as_json: bool) -> None:
 def _lines(found: Sequence[Rescored], risen: Sequence[SaturatedRamp]) -> Iterator[str]:
     from dutlab.report.model.words import numbers_words, plural
 
-    head = ("definition", "lower, kpps", "upper, kpps", "conditional, kpps", "what these trials cannot tell")
+    head = ("definition", "lower, kpps", "upper, kpps", "conditional, kpps", "not answered by these trials")
     for r in found:
         of = f"trial {numbers_words(r.trials)}: {plural(r.points, 'load trial')}"
         yield f"{r.label}, {r.workload}, frame size {r.size}, link {r.links}, {of}"

@@ -38,7 +38,7 @@ _TRUST = click.option("--trust", is_flag=True, help="Skip the check that this us
 @click.argument("job", metavar="[storage]", required=False, type=click.Choice(["storage"]))
 @click.option("--quick", is_flag=True, help="Fewer frame sizes and one repeat: under 90 seconds.")
 @click.option("--lab", type=click.Choice(["three-node", "uml-router", "qemu-router"]), default="three-node", show_default=True,
-              help="A namespace with every mode, or a guest: near, far away and lossy in UML, firewall and NAT in QEMU.")  # fmt: skip
+              help="Namespaces with every mode, or guests: near, distant and lossy in UML, firewall and NAT in QEMU.")  # fmt: skip
 @RUNS
 @manner_options
 def demo(*, job: str | None, quick: bool, lab: str, runs: Path, manner: Manner) -> None:
@@ -100,7 +100,7 @@ def _insist_on_one(lab: str | None, testbeds: object) -> None:
 @click.option("--interleave", is_flag=True, help="Interleave experiments, or one on several testbeds: a repeat of each at a time. The same "
               "one twice shows how far two runs of one box differ.")  # fmt: skip
 @click.option("--unattended", is_flag=True, help="Refuse a plan that needs a person.")
-@click.option("--take-over", is_flag=True, help="Use hosts that a dead run left in use.")
+@click.option("--take-over", is_flag=True, help="Use hosts that an ended run left in use.")
 @manner_options
 def run(
     *,
@@ -128,7 +128,7 @@ def run(
     _insist_on_one(lab, testbeds)
     wanted = [(path, on) for path in experiments for on in (testbeds or (None,))]
     if interleave and len(wanted) == 1:
-        raise InputError("one run takes no turns", remedy="name two experiments, or the same one twice, or two testbeds with --testbed")
+        raise InputError("--interleave with one run", remedy="name two experiments, or the same one twice, or two testbeds with --testbed")
     if not interleave and len(wanted) > 1:
         raise InputError(f"{len(wanted)} runs at once", remedy="add --interleave, or start each separately")
     texts = {path: read_file(path, AtPipe.READ) for path in dict.fromkeys(experiments)}  # read once, since it may be a pipe
@@ -139,7 +139,7 @@ def run(
     ]  # refused before anything else happens
     if standing is None and any(testbed_of(of).lab is not None for of in definitions):
         if os.geteuid() != 0 and (pipes := [path for path in texts if not path.is_file()]):
-            raise InputError(f"{pipes[0]}: a pipe is read once, and without root the command starts again", remedy="save it in a file")
+            raise InputError(f"{pipes[0]}: a pipe can be read only once, and without root the command restarts", remedy="save it in a file")
         become_root()
     options = _options(runs, unattended=unattended, lab=standing, take_over=take_over)
     if interleave:
@@ -231,7 +231,7 @@ def undo(*, run_folder: Path, trust: bool, reset: bool, as_json: bool) -> None:
         say(json.dumps({"schema_version": 1, **asdict(done), "unreset": steps}, indent=1))
         return
     if done.unreset:
-        say("Startup was begun and Reset was not run:")
+        say("Startup began, and Reset was not run:")
         for step in done.unreset:
             say(f"  {step.host}: {printable(step.argv[-1])}")
         if sys.stdin.isatty() and click.confirm("Run Reset now?", err=True):
@@ -240,7 +240,7 @@ def undo(*, run_folder: Path, trust: bool, reset: bool, as_json: bool) -> None:
         else:
             say(f"`dutlab undo {run_folder} --reset` runs it")
             if done.kept:
-                say(f"lab {done.kept} stays for that; `dutlab lab down {done.kept}` takes it down without")
+                say(f"lab {done.kept} is kept for that; `dutlab lab down {done.kept}` takes it down without Reset")
     for line in done.reset:
         say(f"reset: {printable(line)}")
     parts = [f"{plural(done.changes, 'change')} undone"] if done.changes else []
@@ -256,7 +256,7 @@ def ask_trust(error: NotOurs) -> None:
 
     for line in as_lines(error):
         say(line, err=True)
-    if not sys.stdin.isatty() or not click.confirm(f"{error.what}. Carry all of this out?", err=True):
+    if not sys.stdin.isatty() or not click.confirm(f"{error.what}. Run all of this?", err=True):
         raise error
 
 

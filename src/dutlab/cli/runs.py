@@ -35,12 +35,12 @@ _REBUILD = click.option("--rebuild", is_flag=True, help="Rebuild the index from 
 @click.command()
 @FOLDER
 @FLEET
-@click.option("--experiment", default="", metavar="NAME", help="Of this experiment.")
-@click.option("--testbed", default="", metavar="NAME", help="On this testbed.")
-@click.option("--mode", default="", metavar="MODE", help="In which this mode was measured.")
-@click.option("--status", default="", type=click.Choice(["", *STATUSES]), help="Only these.", show_choices=True)
-@click.option("--since", default="", metavar="DATE", help="Started at or after, as in 2026-11-01.")
-@click.option("--limit", type=click.IntRange(min=1), default=_SHOWN, show_default=True, help="The newest of them.")
+@click.option("--experiment", default="", metavar="NAME", help="Only runs of this experiment.")
+@click.option("--testbed", default="", metavar="NAME", help="Only runs on this testbed.")
+@click.option("--mode", default="", metavar="MODE", help="Only runs that measured this mode.")
+@click.option("--status", default="", type=click.Choice(["", *STATUSES]), help="Only runs of this status.", show_choices=True)
+@click.option("--since", default="", metavar="DATE", help="Only runs started at or after, as in 2026-11-01.")
+@click.option("--limit", type=click.IntRange(min=1), default=_SHOWN, show_default=True, help="Number of runs, the newest first.")
 @_REBUILD
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def runs(

@@ -30,17 +30,17 @@ TOKEN = "DUTLAB_SERVE_TOKEN"  # noqa: S105 - the name of a variable
 @FOLDER
 @FLEET
 @click.option("--port", type=click.IntRange(0, 65535), default=_PORT, show_default=True, help="TCP port; 0 is any that is free.")
-@click.option("--bind", metavar="ADDRESS", default=_LOOPBACK[0], help=f"Listen there; all but loopback ask for a token.  [{_LOOPBACK[0]}]")
+@click.option("--bind", metavar="ADDRESS", default=_LOOPBACK[0], help=f"Address; all but loopback ask for a token.  [{_LOOPBACK[0]}]")
 @click.option(
     "--socket", type=click.Path(path_type=Path), help="Listen on this Unix socket instead, which only you can use; it asks for no token."
 )
 @click.option("--token-file", type=click.Path(path_type=Path, exists=True, dir_okay=False),
               help=f"The token, in a file that only you can read.  [{TOKEN}, else a new one, printed]")  # fmt: skip
-@click.option("--tls-cert", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="Serve over TLS, with this chain.")
-@click.option("--tls-key", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="Its key.  [in the same file]")
+@click.option("--tls-cert", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="Serve over TLS; certificate chain.")
+@click.option("--tls-key", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="Key of --tls-cert.  [in the same file]")
 @click.option("--prefix", default="", metavar="/PATH", help="Path behind which a proxy serves these pages.")
-@click.option("--host", "names", multiple=True, metavar="NAME", help="Name under which a proxy on this machine serves them; repeatable.")
-@click.option("--control", "with_control", is_flag=True, help="Let whoever sees the pages pause, cancel and resume runs; asks for a token.")
+@click.option("--host", "names", multiple=True, metavar="NAME", help="Name under which a local proxy serves these pages; repeatable.")
+@click.option("--control", "with_control", is_flag=True, help="Let visitors of the pages pause, cancel and resume runs; asks for a token.")
 @click.option("--experiments", type=click.Path(path_type=Path, exists=True, file_okay=False),
               help="With --control: experiments that can be started.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print the address, and a new token, as JSON.")
@@ -69,7 +69,7 @@ def serve(
     _check_options(fleet=fleet, prefix=prefix, has_socket=socket is not None, has_key=tls_key is not None, has_cert=tls_cert is not None,
                    has_experiments=experiments is not None, with_control=with_control)  # fmt: skip
     if not fleet and not folder.is_dir():
-        raise InputError(f"{folder}: no such folder", remedy="name the folder that run folders lie in; `dutlab demo --quick` makes one")
+        raise InputError(f"{folder}: no such folder", remedy="name the folder that holds the run folders; `dutlab demo --quick` makes one")
     try:
         from dutlab.serve.server import ServeRequest, listening, run
     except ImportError as error:

@@ -71,7 +71,7 @@ def port_options(command: Callable[..., None]) -> Callable[..., None]:
         click.option("--address", "addresses", multiple=True, metavar="ADDRESS/PREFIX",
                      help="Address of each port for the run, in the order of the ports.  [the port's own]"),
         click.option("--gateway", "gateways", multiple=True, metavar="ADDRESS",
-                     help="The box's address at each port, in the order of the ports.  [found by asking]"),
+                     help="The box's address at each port, in the order of the ports.  [discovered]"),
     ):  # fmt: skip
         with_ports = option(with_ports)
     return with_ports
@@ -87,7 +87,7 @@ def port_options(command: Callable[..., None]) -> Callable[..., None]:
     type=click.Path(path_type=Path, file_okay=False),
     help="Write testbed.yaml and experiment.yaml there.",
 )
-@click.option("--home", is_flag=True, help="As people feel it: TCP up and down, latency meanwhile, the largest packet.")
+@click.option("--home", is_flag=True, help="Home test: TCP up and down, latency under load, the largest packet.")
 @click.option("--typed", hidden=True, help="What was typed, where it led here: the report says how to repeat it.")
 @click.option("--lab", is_flag=False, flag_value="", metavar="[NAME]", help=f"{LAB_WORDS}  [two-port; with -6 two-port-ipv6]")
 @port_options

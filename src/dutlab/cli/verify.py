@@ -25,7 +25,7 @@ _HEAD = ("device", "by", "figure", "expected", "found", "error", "allowed", "")
 
 @click.command()
 @click.option("--method", "methods", multiple=True, type=click.Choice(METHODS), help="A method; repeatable.  [all]")
-@click.option("--quick", is_flag=True, help="Only what takes a few seconds each.")
+@click.option("--quick", is_flag=True, help="Only methods that take a few seconds.")
 @click.option(
     "--lab",
     type=click.Choice(_LABS),
@@ -58,7 +58,7 @@ def verify(*, methods: tuple[str, ...], quick: bool, lab: str, storage: bool, as
         raise click.UsageError("--storage cannot be combined with --lab: it has its own lab")
     if (storage or queues) and (methods or quick):
         which = "--storage" if storage else f"--lab {lab}"
-        raise click.UsageError(f"{which} cannot be combined with --method or --quick: it tries all that it has")
+        raise click.UsageError(f"{which} cannot be combined with --method or --quick: it runs all of its cases")
     become_root()
     cases = [case for case in CASES if (case.quick or not quick) and case.method in (methods or METHODS)]
     if not cases:

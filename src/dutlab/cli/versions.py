@@ -93,7 +93,7 @@ def version_of(word: str, kind: VersionKind | None) -> Version:
     except UnicodeDecodeError as error:
         raise InputError(f"{word}: neither a kernel nor a text: {error}", remedy="name a bzImage, or a file for nft") from error
     if not path.exists():
-        raise InputError(f"{word}: no such file", remedy="name one that is there")
+        raise InputError(f"{word}: no such file", remedy="name a file that exists")
     return Version(file_kind, word)
 
 

@@ -33,12 +33,12 @@ dev() {
 moves() {
   now=$(date +%s)
   if [ "$2" != "$was" ] || [ -z "$since" ]; then was=$2 since=$now; fi
-  [ $((now - since)) -lt $still_s ] || die "array $1 has stood still for $still_s s: $2"
+  [ $((now - since)) -lt $still_s ] || die "array $1 made no progress for $still_s s: $2"
 }
 unused() {
   for member; do
     found=$(dev "$member")
-    [ -b "$found" ] || die "$member is not there"
+    [ -b "$found" ] || die "$member does not exist"
     [ -z "$(wipefs -n -p -- "$found" | grep -v '^#')" ] || die "$found has a signature: end its use, and erase it by hand (wipefs -a)"
     [ -z "$(lsblk -no MOUNTPOINTS -- "$found" | tr -d '[:space:]')" ] || die "$found is mounted"
     for by in "/sys/class/block/${found##*/}/holders/"*; do [ ! -e "$by" ] || die "${by##*/} is made of $found"; done

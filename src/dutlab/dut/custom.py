@@ -62,7 +62,7 @@ class CommandMode:
         """
         if self.frames == "dropped":
             if self.source is None:
-                raise HostError(f"mode {self.name} is verified by what the source sends, and it is not reached", host="source")
+                raise HostError(f"mode {self.name} is verified by packets from the source, which cannot be reached", host="source")
             own = [await pinged(self.source, name, str(link.sink_address.ip)) for name, link in testbed.links.items()]
             command_checks = await self._said(dut)  # after the pings: the commands may read counters
             return [*own, *command_checks, *await clear_dropped(testbed, prober)]

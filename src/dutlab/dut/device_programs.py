@@ -235,7 +235,7 @@ class DevicePrograms:
         while True:
             if ended := [of for of in self.running if of.done is not None]:
                 what = f"mode {self.mode}: `{ended[0].name}`: {ended[0].state}"
-                raise HostError(what, host=dut.name, remedy="start it there by hand, and see what it says")
+                raise HostError(what, host=dut.name, remedy="start it there manually, and read its output")
             if not missing:
                 return
             why = await self._not_ready(dut, missing[0])

@@ -175,7 +175,7 @@ def _judged(link: Link, without: CablePings, with_it: CablePings) -> tuple[str, 
     """Return the measured distance in words, and why it is not the asked one (empty if it is)."""
     if without.lost or not with_it.times_s:
         silent = without if without.lost else with_it
-        return "", f"{silent.lost} of {silent.sent} pings over its cable found no answer {'without' if without.lost else 'with'} it"
+        return "", f"{silent.lost} of {silent.sent} pings over its cable got no answer {'without' if without.lost else 'with'} it"
     added = median(with_it.times_s) - median(without.times_s)
     text = f"measured by {with_it.sent} pings: {added * 1000:.1f} ms more, {with_it.lost} lost"
     wanted = link.delay or 0.0

@@ -173,7 +173,7 @@ class IpsecMode(TunnelledMode):
         wanted = [spi for at in known for spi in (at, at + 1)] or sorted(now.bytes_by_spi)  # IKE chooses the SPIs itself
         idle = [f"{spi:#x}" for spi in wanted if now.bytes_by_spi.get(spi, 0) <= before.bytes_by_spi.get(spi, 0)]
         which = "every association" if self.count == len(self.loaded) else f"{len(wanted)} of the associations"
-        return Check(f"{host}: they pass through {which}", not idle, f"idle: {', '.join(idle) or 'none'}")
+        return Check(f"{host}: frames pass through {which}", not idle, f"idle: {', '.join(idle) or 'none'}")
 
 
 async def clear_dropped(testbed: Testbed, prober: Prober) -> list[Check]:
@@ -210,7 +210,7 @@ def refuse_own(host: Host, held: TunnelEndState, remedy: str) -> None:
 def own_ipsec(host: Host, remedy: str) -> HostError:
     """Return the error for an end that already has tunnels."""
     return HostError(
-        "it has other IPsec tunnels, whose keys could not be restored", host=host.name, remedy=f"take it off by hand ({remedy})"
+        "it has other IPsec tunnels, whose keys could not be restored", host=host.name, remedy=f"remove them manually ({remedy})"
     )
 
 

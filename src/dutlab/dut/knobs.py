@@ -15,7 +15,7 @@ from dutlab.spec.factors import SYSCTL
 
 _CHUNK_DIGITS = 8
 """Hexadecimal digits of a core mask between two commas (lib/bitmap-str.c)."""
-_SEE_ETHTOOL = "`ethtool {}` of the port shows what its driver has; it cannot change what is [fixed] or n/a there"
+_SEE_ETHTOOL = "`ethtool {}` shows what the port's driver has; [fixed] and n/a cannot be changed"
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def settings_of(name: str, level: str, ports: Sequence[str]) -> list[KnobSetting
     """Return all settings that a level of a knob needs on a host with these test ports."""
     if name.startswith(SYSCTL):
         key = shlex.quote(name.removeprefix(SYSCTL))
-        remedy = f"see `sysctl {key}` there; a namespace has only those that the kernel keeps for each of them"
+        remedy = f"see `sysctl {key}` there; a namespace has only the sysctls that are kept for each namespace"
         return [KnobSetting(name.removeprefix(SYSCTL), f"sysctl -n {key}", f'sysctl -w {key}="$1"', " ".join(level.split()), remedy)]
     if name in _OF_HOST:
         return [_OF_HOST[name](level)]
@@ -145,7 +145,7 @@ def _irq_affinity(port: str, level: str) -> Iterator[KnobSetting]:
 
 
 def _governor(level: str) -> KnobSetting:
-    remedy = "the kernel drives no frequencies there, as in a virtual machine; set it where the machine is"
+    remedy = "the kernel controls no frequencies there, as in a virtual machine; set it on the VM's host"
     return _files("governor of the cores", "/sys/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_governor", level, remedy)
 
 
@@ -155,22 +155,20 @@ def _boost(level: str) -> KnobSetting:
     read = f"if [ -e {no_turbo} ]; then v=$((1 - $(cat {no_turbo}))); else v=$(cat {boost}); fi || exit 1; "
     read += "[ $v = 1 ] && echo on || echo off"
     write = f'v=0; [ "$1" = on ] && v=1; if [ -e {no_turbo} ]; then echo $((1 - v)) > {no_turbo}; else echo $v > {boost}; fi'
-    return KnobSetting(
-        "boost of the cores", read, write, level, "the kernel has no such switch there; set it in the firmware, as a person does"
-    )
+    return KnobSetting("boost of the cores", read, write, level, "the kernel has no such switch there; set it manually in the firmware")
 
 
 def _pcie_aspm(level: str) -> KnobSetting:
     path = "/sys/module/pcie_aspm/parameters/policy"
     read = f'v=$(cat {path}) && echo "$v" | ' + r"sed 's/.*\[\(.*\)\].*/\1/'"
     return KnobSetting(
-        "power management of PCIe", read, f'echo "$1" > {path}', level, "the kernel was built without it, or the firmware keeps it"
+        "power management of PCIe", read, f'echo "$1" > {path}', level, "the kernel was built without it, or the firmware controls it"
     )
 
 
 def _setperf(level: str) -> KnobSetting:
     """Return OpenBSD's clock of all cores; read-only where the kernel controls it (sysctl(2), HW_SETPERF and HW_PERFPOLICY)."""
-    remedy = "let the factor sysctl.hw.perfpolicy be [manual], or the kernel sets it itself; a virtual machine has none"
+    remedy = "write the factor sysctl.hw.perfpolicy: [manual], else the kernel sets it; a virtual machine has none"
     return KnobSetting("clock of the cores", "sysctl -n hw.setperf", 'sysctl hw.setperf="$1"', level, remedy)
 
 

@@ -127,9 +127,9 @@ class KnobLevel:
         for name, settings in self.settings.items():
             read = await _values(hosts[name], settings)
             if unread := [f"{s.what}: {value}" for s, (ok, value) in zip(settings, read, strict=True) if not ok and s.wanted is not None]:
-                raise HostError(f"{self.title} cannot be put back, since nothing says what is there: {'; '.join(unread)}", host=name)
+                raise HostError(f"{self.title} cannot be restored, since its value cannot be read: {'; '.join(unread)}", host=name)
             there = [(s, value) for s, (ok, value) in zip(settings, read, strict=True) if ok]
-            steps.append(UndoStep(name, ("sh", "-c", script_to_set(there)), why=f"what was there before {self.title}"))
+            steps.append(UndoStep(name, ("sh", "-c", script_to_set(there)), why=f"values before {self.title}"))
         return steps
 
     async def apply(self, hosts: Hosts, revived: Revived = nobody_revives) -> None:
@@ -180,7 +180,7 @@ def _unable(host: str, settings: Sequence[KnobSetting], read: Sequence[tuple[boo
     alike: dict[tuple[str, str], list[str]] = {}
     for setting, (ok, value) in zip(settings, read, strict=True):
         if setting.wanted is not None and not (ok and (setting.holds(value) or "[fixed]" not in value)):
-            alike.setdefault((value or "nothing says what it is", setting.remedy), []).append(setting.what)
+            alike.setdefault((value or "it reports no value", setting.remedy), []).append(setting.what)
     for (value, remedy), which in alike.items():
         yield f"{host}: {', '.join(which)}: {value}" + (f"; {remedy}" if remedy else "")
 

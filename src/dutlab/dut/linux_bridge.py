@@ -108,7 +108,7 @@ async def _learnt(dut: Host) -> Counter[str]:
             str(entry["ifname"]) for entry in entries if "master" in entry and entry.get("state", "") not in {"permanent", "static"}
         )
     except (ValueError, TypeError, KeyError) as e:
-        raise HostError("`bridge -j fdb` printed what cannot be read", host=dut.name, remedy="install a newer iproute2") from e
+        raise HostError("`bridge -j fdb` printed unreadable output", host=dut.name, remedy="install a newer iproute2") from e
 
 
 def _counts(ports: Mapping[str, int]) -> str:

@@ -94,7 +94,7 @@ class FlowtableMode:
     async def checks_of_state(self, dut: Host, testbed: Testbed) -> list[Check]:
         """Check the mode, and that the flowtable exists."""
         there = await _slow_frames(dut)
-        table = Check("the flowtable is there", there is not None, f"{'none' if there is None else there} frames passed the chain so far")
+        table = Check("the flowtable exists", there is not None, f"{'none' if there is None else there} frames passed the chain so far")
         return [*await self.mode.checks_of_state(dut, testbed), table]
 
     async def _seen(self, dut: Host, testbed: Testbed, prober: Prober) -> list[Check]:
@@ -105,7 +105,7 @@ class FlowtableMode:
         for name, of in probes.items():
             entry = "" if of.flow is None else await listed(dut, of.flow)
             if entry is None:
-                raise HostError("nothing lists the flows that it tracks", host=dut.name, remedy="install conntrack on it")
+                raise HostError("its tracked flows cannot be listed", host=dut.name, remedy="install conntrack on it")
             what = f"link {name}: the flow is in the flowtable"
             checks.append(Check(what, _MARK[self.hardware] in entry, f"connection tracking lists {entry or 'nothing'}; {words_of(of)}"))
         slow = None if before is None or after is None else after - before

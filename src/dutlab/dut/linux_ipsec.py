@@ -100,7 +100,7 @@ class RequiringEnd(XfrmEnd):
         if client and any(ip_address(client) in link.source_address.network for link in testbed.links.values()):
             raise HostError(
                 f"its login comes from {client}, and mode {self.suite.mode.name} drops what comes from there unprotected", host=host.name,
-                remedy="reach it by another network",
+                remedy="reach it over another network",
             )  # fmt: skip
         await super().insist(host, testbed)
 
@@ -143,7 +143,7 @@ async def need_esp(host: Host, testbed: Testbed, suite: Suite) -> None:
         done = await host.run(["unshare", "--net", "ip", "-batch", "-"], stdin=asked.encode(), check=False)
         if done.status == NO_SUCH_PROGRAM:
             raise ToolMissing(
-                "unshare is not there, so it is not known whether its kernel has ESP", tool="unshare", host=host.name,
+                "unshare is not installed, so it is not known whether its kernel has ESP", tool="unshare", host=host.name,
                 remedy="install util-linux on it",
             )  # fmt: skip
         if done.status != 0:

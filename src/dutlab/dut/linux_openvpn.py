@@ -78,7 +78,7 @@ class OpenVpnMode(OnePortMode):
         checks = await super().checks_of_state(dut, testbed)
         for host in (dut, self._source()):
             version = (await host.run(["openvpn", "--version"], check=False)).text.strip().splitlines()
-            checks.append(Check(f"{host.name}: OpenVPN is a process", bool(version), version[0] if version else "no version"))
+            checks.append(Check(f"{host.name}: OpenVPN runs as a process", bool(version), version[0] if version else "no version"))
         return checks
 
     async def _insist_on_kind(self, host: Host, *, is_dut: bool) -> None:

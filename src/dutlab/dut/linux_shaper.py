@@ -53,7 +53,7 @@ class Shaper:
             return [f"{dut.name}: no shaper {self.kind}: {why}; its kernel needs {_OPTIONS[self.kind]}"]
         distant = [link for link in testbed.links.values() if link.is_distant and link.distance_ports[0].host == dut.name]
         if distant:
-            words = f"it adds the distance of link {distant[0].name} itself, before the ports that a shaper takes"
+            words = f"it adds the distance of link {distant[0].name} itself, before the ports that a shaper uses"
             return [f"{dut.name}: {words}; leave one of both out"]
         return await taken(dut, testbed.ports_of(dut.name))
 

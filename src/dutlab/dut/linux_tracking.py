@@ -79,7 +79,7 @@ async def forget_flows(dut: Runs) -> None:
     if reply not in {"", "0"}:
         why = f"it has none of {', '.join(ASKS_KERNEL.names)}" if reply == _UNREADABLE else f"its kernel answers with errno {reply}"
         remedy = "install conntrack on it (Debian: apt install conntrack)"
-        raise HostError(f"the flows that it tracks cannot be forgotten: {why}", host=done.host, remedy=remedy)
+        raise HostError(f"its tracked flows cannot be flushed: {why}", host=done.host, remedy=remedy)
 
 
 async def most_flows(dut: Runs) -> int | None:

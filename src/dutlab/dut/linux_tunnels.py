@@ -113,7 +113,7 @@ class TunnelMode(TunnelledMode):
             now = await _counted(host)
             used = [t.name for t in self._ports(testbed, is_dut=host is dut) if t.number in self.loaded]
             idle = [f"{name} {way}" for name in used for way in ("rx", "tx") if now.get((name, way), 0) <= then.get((name, way), 0)]
-            what = f"{host.name}: they pass through every tunnel, in both directions"
+            what = f"{host.name}: frames pass through every tunnel, in both directions"
             checks.append(Check(what, not idle, f"idle: {', '.join(idle) or 'none'}"))
         return checks
 
@@ -205,7 +205,7 @@ async def kernel_refuses(host: Host, kind: Sequence[str]) -> str | None:
     done = await host.run(["unshare", "--net", "ip", "link", "add", "name", "t", *kind], check=False)
     if done.status == NO_SUCH_PROGRAM:
         raise ToolMissing(
-            "unshare is not there, so nothing tells whether its kernel has the tunnel", tool="unshare", host=host.name,
+            "unshare is not installed, so it is not known whether its kernel has the tunnel", tool="unshare", host=host.name,
             remedy="install util-linux on it",
         )  # fmt: skip
     if done.status == 0:

@@ -74,7 +74,7 @@ class WireGuardMode(OnePortMode):
         for t in self._ports(testbed, is_dut=True):
             rows = [row.split() for row in (await dut.run([*by.command, "wg", "show", t.name, "transfer"])).text.splitlines()]
             used = sum(int(received) > 0 and int(sent) > 0 for _, received, sent in rows)
-            what = f"{dut.name}: as many peers of {t.name} received and sent as have an end at the source"
+            what = f"{dut.name}: each peer of {t.name} with an end at the source received and sent"
             checks.append(Check(what, used == len(self.loaded), f"{used} of {len(rows)} peers by `wg show`, {len(self.loaded)} ends"))
         return checks
 

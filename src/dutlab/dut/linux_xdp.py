@@ -41,7 +41,7 @@ def compiled() -> bytes:
     try:
         done = run(_COMPILE, input=_SOURCE.read_bytes(), capture_output=True, check=False)
     except FileNotFoundError as e:
-        raise ToolMissing("clang is not there", tool="clang", host="here", remedy="install clang, or leave mode xdp-forward out") from e
+        raise ToolMissing("clang is not installed", tool="clang", host="here", remedy="install clang, or leave mode xdp-forward out") from e
     if done.returncode != 0:
         raise HostError(f"clang refuses {_SOURCE.name}: {reason_in(done.stderr.decode(errors='replace'))}", host="here")
     return done.stdout

@@ -60,11 +60,11 @@ quiet() {
     moves "$syncs" "$doing $(grep -A3 "^$syncs :" /proc/mdstat | grep -o '[0-9]*/[0-9]*)' | tr -d ')')"
     sleep 0.2
   done
-  [ "$(cat "$1/degraded")" = 0 ] || die "array $1 lacks a member, and nothing rebuilds it"
+  [ "$(cat "$1/degraded")" = 0 ] || die "array $1 lacks a member, and is not rebuilt"
 }
 last() {
   case $1 in raid50|raid60) array=$(md dutlab-2) ;; *) array=$(md dutlab) ;; esac
-  [ -n "$array" ] || die "the array is not there"
+  [ -n "$array" ] || die "the array does not exist"
   at=/sys/block/${array##*/}/md
   shift
   for found; do lost=$(dev "$found"); done

@@ -28,7 +28,7 @@ async def failure_of(event: ConvergenceEvent, host: Host) -> PathFailure:
     """Return the commands of an event, with everything that its port loses when it goes down. Changes nothing. Raises HostError."""
     if event.port is not None:
         port = event.port.interface
-        back = UndoStep(host.name, _SHELL, await _port_script(host, port), f"{event.port} up, with what it had")
+        back = UndoStep(host.name, _SHELL, await _port_script(host, port), f"{event.port} up, with its addresses and routes")
         return PathFailure([("ip", "link", "set", "dev", port, "down")], [back])
     text = host.system.shell.text
     return PathFailure(

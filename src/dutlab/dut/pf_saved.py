@@ -66,7 +66,7 @@ async def saved(root: Root, sections: tuple[str, ...], head: tuple[str, ...], ow
     verbose = (await root.run(["pfctl", "-v", "-s", "info"])).text
     syncookies = _SYNCOOKIES.findall(verbose)
     if syncookies == ["adaptive"]:
-        raise _cannot(root, "its syncookies are adaptive, and pfctl does not list from when to when")
+        raise _cannot(root, "its syncookies are adaptive, and pfctl does not list their thresholds")
     limits = _LIMIT.findall((await root.run(["pfctl", "-s", "memory"])).text)
     timeouts = _TIMEOUT.findall((await root.run(["pfctl", "-s", "timeouts"])).text)
     skipped = _SKIPPED.findall((await root.run(["pfctl", "-v", "-s", "Interfaces"])).text)

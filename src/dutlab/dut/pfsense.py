@@ -48,7 +48,7 @@ async def as_generated(root: Root, system: PfSystem) -> str:
         raise HostError(
             f"the ruleset in {RULES} cannot be loaded again, so it could not be restored: {reason_in(e.stderr_tail)}",
             host=root.dut.name,
-            remedy="reload the filter in pfSense (Status > Filter Reload), and see what it says",
+            remedy="reload the filter in pfSense (Status > Filter Reload), and read its message",
         ) from e
     return text
 

@@ -116,7 +116,7 @@ class TunnelledMode(OfRecord):
             if further := [str(inner_source(link, place, number)) for number in self.loaded[1:]]:
                 script = ["sh", "-c", _PING_EACH, str(link.sink_address.ip), *further]
                 silent = (await self._source().run(script, timeout_s=SET_S)).text.split()
-                what = f"link {name}: they pass through {len(further)} more of its {self.count} tunnels"
+                what = f"link {name}: pings pass through {len(further)} more of its {self.count} tunnels"
                 checks.append(Check(what, not silent, f"no answer to {', '.join(silent) or 'none'}"))
         return checks
 

@@ -92,7 +92,7 @@ class UserSpaceMode(OfRecord):
         ours = testbed.ports_of(dut.name)
         program_ports = self.program.made_ports(len(testbed.links))
         if taken := sorted({port["ifname"] for port in listed}.intersection(program_ports)):
-            raise HostError(f"it has a port {taken[0]} already", host=dut.name, remedy=f"end what made it, or leave mode {self.name} out")
+            raise HostError(f"it has a port {taken[0]} already", host=dut.name, remedy=f"end its program, or leave mode {self.name} out")
         steps = [self.programs.undo(dut, self.program.stop)]
         script = "".join(f"ip link del dev {port} 2>/dev/null || :\n" for port in program_ports)
         steps += [UndoStep(dut.name, ("sh", "-c", script), "", "no port that its programs made")] if program_ports else []

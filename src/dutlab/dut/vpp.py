@@ -61,7 +61,7 @@ class VppMode(OfFlows):
         if state.translates:
             raise HostError(
                 f"it translates already, on {', '.join(state.translates)}, and that could not be restored", host=dut.name,
-                remedy="take nat44 off it by hand (`vppctl nat44 plugin disable`)",
+                remedy="disable nat44 on it (`vppctl nat44 plugin disable`)",
             )  # fmt: skip
         places = _places(testbed)
         theirs = [(place, number) for place in places for number in state.applied.get(place, ())]

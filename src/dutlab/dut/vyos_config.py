@@ -79,7 +79,7 @@ async def replace(dut: Host, trees: Sequence[str], lines: Sequence[str]) -> None
         raise HostError(
             f"its configuration is not the one that was committed: {len(missing)} lines missing, {len(more)} too many; {first}",
             host=dut.name,
-            remedy="look at what VyOS said (`show log`), then `dutlab undo RUN`",
+            remedy="read the log of VyOS (`show log`), then `dutlab undo RUN`",
         )
 
 

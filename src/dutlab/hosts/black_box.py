@@ -46,6 +46,4 @@ class BlackBox:
         """Do nothing, since a black box has no connection."""
 
     def _refuse(self, what: str) -> NoReturn:
-        raise HostError(
-            f"{what} cannot be had of a black box", host=self._name, remedy="give it a family and a way in, in the testbed file"
-        )
+        raise HostError(f"a black box cannot provide {what}", host=self._name, remedy="give it a family and a login in the testbed file")

@@ -47,7 +47,7 @@ def program_entries(program: Program) -> Entries:
     """Return the entries of a program of this machine in bin, and of its shared libraries. Raises LabError if it is not installed."""
     executable = shutil.which(program.name, path=os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"]))
     if executable is None:
-        raise LabError(f"{program.name} is not there", remedy=f"install {program.package}")
+        raise LabError(f"{program.name} is not installed", remedy=f"install {program.package}")
     linked = subprocess.run(["ldd", executable], capture_output=True, text=True, check=False).stdout  # empty for a static program
     files = {path.lstrip("/"): Path(path) for path in re.findall(r"(?<![\w.])/\S+", linked)} | {f"bin/{program.name}": Path(executable)}
     entries: Entries = {}

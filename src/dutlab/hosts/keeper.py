@@ -40,7 +40,7 @@ def start_apart(
             return process
         with process:  # closes its pipes, and waits for it
             pass
-    raise OSError(errno.EINTR, f"signals to our process group ended it {_STARTS} times before it was a program")
+    raise OSError(errno.EINTR, f"signals to our process group ended it {_STARTS} times before it started")
 
 
 def was_program(pid: int) -> bool:

@@ -35,5 +35,5 @@ def release_of(kernel: Path) -> str:
     at = int.from_bytes(head[_VERSION_AT], "little") + _BEFORE
     words = head[at : at + 256].partition(b"\0")[0].split()
     if head[_MAGIC] != b"HdrS" or not words:
-        raise LabError(f"{kernel} is not a kernel that boots", remedy="take its bzImage: /boot/vmlinuz-*, or arch/x86/boot/bzImage")
+        raise LabError(f"{kernel} is not a bootable kernel", remedy="take its bzImage: /boot/vmlinuz-*, or arch/x86/boot/bzImage")
     return words[0].decode("ascii", "replace")

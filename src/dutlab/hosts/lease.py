@@ -77,7 +77,7 @@ class InUse(TestbedError):
         else:
             what = f"{host}: left in use by {user}, which has ended"
             remedy = (
-                f"`dutlab undo {holder.run if holder else 'RUN'}` there restores and frees it; `dutlab run --take-over` uses it as it is"
+                f"`dutlab undo {holder.run if holder else 'RUN'}` there restores and frees it; `dutlab run --take-over` uses it unrestored"
             )
         super().__init__(what, remedy=remedy)
         self.host, self.holder, self.alive = host, holder, alive
@@ -135,7 +135,7 @@ class _Lease:
         if state == "odd":
             what = f"cannot take the lease: {printable(content.decode(errors='replace').strip())[:_LONGEST]} is not a file"
             raise HostError(what, host=self.host.name, remedy="it is not dutlab's; inspect it, then remove it")
-        remedy = f"see that {SHARED} can be written"
+        remedy = f"check that {SHARED} can be written"
         raise HostError(f"cannot take the lease: {printable(done.complaint)}", host=self.host.name, remedy=remedy)
 
     async def _try(self, spawn: Spawn, over: str) -> tuple[Process, str, bytes]:

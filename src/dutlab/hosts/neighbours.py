@@ -31,7 +31,7 @@ async def next_hop_mac(host: Host, interface: str, address: IPv4Address | IPv6Ad
         f"no host on {interface} answers for {address}",
         tool="ip neigh",
         host=host.name,
-        remedy="see that the DUT's port is up and has that address",
+        remedy="check that the DUT's port is up and has that address",
     )
 
 
@@ -42,7 +42,7 @@ async def _known(host: Host, interface: str, address: IPv4Address | IPv6Address)
         macs = [str(e["lladdr"]) for e in entries if "lladdr" in e and not {"FAILED", "INCOMPLETE"} & set(e.get("state", []))]
     except (ValueError, TypeError, KeyError) as e:
         raise HostError(
-            f"`ip -j neigh` printed what cannot be read: {done.text[:80]!r}", host=host.name, remedy="install a newer iproute2"
+            f"`ip -j neigh` printed unreadable output: {done.text[:80]!r}", host=host.name, remedy="install a newer iproute2"
         ) from e
     return next((mac for mac in macs if _MAC.fullmatch(mac)), None)
 

@@ -53,7 +53,7 @@ def from_keyring(name: str) -> tuple[str | None, str]:
         return None, ""
     except Exception as e:  # noqa: BLE001 back ends are third-party code; a login by key may still succeed
         # The message has only the type of the error: its text may contain what the back end read.
-        return None, f"the keyring could not be read ({type(e).__name__}): see that `keyring get dutlab {name}` works"
+        return None, f"the keyring could not be read ({type(e).__name__}): check that `keyring get dutlab {name}` works"
 
 
 def own_variables() -> Mapping[str, str]:

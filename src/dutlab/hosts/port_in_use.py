@@ -20,13 +20,13 @@ def unusable(port: PortSurvey) -> Iterator[str]:
     elif port.link_type != "ether":
         yield f"is not an Ethernet port but of type {port.link_type}"
     elif port.up and not port.cabled:
-        yield "has no carrier: see to the cable and the box's port"
+        yield "has no carrier: check the cable and the box's port"
 
 
 def in_use(port: PortSurvey, *, login: str) -> Iterator[str]:
     """Yield the signs that the port is not the end of a test link. `login` is SSH_CONNECTION of the caller (ssh(1)), or empty."""
     if port.default_route:
-        yield "carries the default route, or shares a link with what does"
+        yield "carries the default route, or shares a link with a port that does"
     for address in port.leased:
         yield f"has {address} by DHCP or from a router: the network is managed"
     if port.wireless:

@@ -110,7 +110,7 @@ async def survey(host: Host, name: str) -> PortSurvey | None:
     try:
         return read_port(name, answers)
     except (StopIteration, KeyError, ValueError, TypeError) as e:
-        raise HostError(f"what `ip` says of {name} cannot be read: {e!r}", host=host.name, remedy="install a newer iproute2") from e
+        raise HostError(f"the output of `ip` about {name} cannot be read: {e!r}", host=host.name, remedy="install a newer iproute2") from e
 
 
 def read_port(name: str, said: Said) -> PortSurvey:

@@ -19,10 +19,10 @@ from dutlab.hosts.host import Host, Process
 
 PLACE = "/var/tmp"  # noqa: S108 private folders are made there
 _NAME = re.compile(re.escape(PLACE) + r"/dutlab-[0-9a-f]{32}")
-_REMEDY = f"see that {PLACE} can be written, and that it is root's with the sticky bit (chmod 1777 {PLACE})"
+_REMEDY = f"check that {PLACE} can be written, and that it is root's with the sticky bit (chmod 1777 {PLACE})"
 # The sticky bit, or write permission for the owner only, keeps others from renaming our folders (POSIX, XBD 4.3). `$2/` follows a link.
 _MAKE = """
-case $(ls -ldn -- "$2/") in d????????[tT]*|d????-??-*) ;; *) echo "$2: anybody may rename what others keep there" >&2; exit 1 ;; esac
+case $(ls -ldn -- "$2/") in d????????[tT]*|d????-??-*) ;; *) echo "$2: every user may rename files of others there" >&2; exit 1 ;; esac
 umask 077
 mkdir -m 700 -- "$1" || exit 1
 """

@@ -72,7 +72,7 @@ def insist(missing: Sequence[ToolMissing]) -> None:
 
 
 def _missing(host: Host, program: Program) -> ToolMissing:
-    what = f"it has none of {', '.join(program.names)}" if program.others else f"{program.name} is not there"
+    what = f"it has none of {', '.join(program.names)}" if program.others else f"{program.name} is not installed"
     return ToolMissing(what, tool=program.name, host=host.name, remedy=how_to_install(host, program.package))
 
 

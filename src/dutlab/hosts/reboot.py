@@ -50,5 +50,5 @@ async def reboot(host: Host, within_s: float) -> None:
     raise NotBack(
         f"was rebooted and is not back after {within_s:g} s: {why}",
         host=host.name,
-        remedy="look at its console; once it is back, `dutlab undo RUN` puts back what was there, and `dutlab resume RUN` goes on",
+        remedy="look at its console; once it is back, `dutlab undo RUN` restores it, and `dutlab resume RUN` continues",
     )

@@ -125,9 +125,9 @@ class Running:
             raise
         done = await self._finish(rest)
         if self._carrier.lost:
-            what = f"{self._carrier.lost} while `{' '.join(self._argv)}` ran, how far it came is unknown"
+            what = f"{self._carrier.lost} while `{' '.join(self._argv)}` ran, its progress is unknown"
             raise HostError(
-                what, host=self._host, remedy="check that the host is up; `dutlab resume` goes on with a run, `dutlab undo` restores"
+                what, host=self._host, remedy="check that the host is up; `dutlab resume` continues a run, `dutlab undo` restores"
             )
         return done
 

@@ -107,7 +107,7 @@ async def insist_off_networks_in_use(host: Host, name: str, allow: Sequence[Netw
     try:
         why = why_in_use(name, links, routes, allow)
     except (ValueError, KeyError, TypeError) as e:
-        why = f"what `ip` says of {name} and its routes cannot be read ({e!r})"
+        why = f"the output of `ip` about {name} and its routes cannot be read ({e!r})"
     if why is not None:
         raise PortRefused(
             f"{host.name}: {why}: test traffic must stay off networks in use (RFC 6815)",

@@ -108,7 +108,7 @@ class SshLink:
             raise HostError(
                 f"ssh {self._login.target}: `{argv[0]}` was not started within {START_S:g} s",
                 host=self._login.name,
-                remedy="see that the host is not overloaded; sshd allows MaxSessions commands at once (sshd_config), 10 if it does not say",
+                remedy="check that the host is not overloaded; sshd allows MaxSessions commands at once (sshd_config), 10 by default",
             ) from None
         except (OSError, asyncssh.Error) as e:
             raise HostError(f"ssh {self._login.target}: the connection was lost ({e})", host=self._login.name) from e
@@ -117,7 +117,7 @@ class SshLink:
             remedy = (
                 _SPLITS
                 if why.endswith(NOTHING)
-                else "see that this user may run commands there, in an ordinary shell of a Unix; a Windows is `family: windows`"
+                else "check that this user may run commands there, in an ordinary shell of a Unix; a Windows is `family: windows`"
             )
             raise HostError(f"ssh {self._login.target}: {why}", host=self._login.name, remedy=remedy)
         return carrier

@@ -159,19 +159,19 @@ def _meaning(login: Login, error: Exception, address: str) -> tuple[str, str]:
         case ConnectionRefusedError():
             meaning = "refused: nothing listens there", "start sshd on it, or correct the port in the testbed or ~/.ssh/config"
         case TimeoutError():
-            meaning = f"no answer within {CONNECT_S:g} s", "see that it is up and that nothing on the way drops the connection"
+            meaning = f"no answer within {CONNECT_S:g} s", "check that it is up and that nothing on the way drops the connection"
         case asyncssh.KeyImportError():
             meaning = f"a key file cannot be used ({error})", "load a key with a passphrase into the agent: `ssh-add`"
         case FileNotFoundError(filename=str(file)) | PermissionError(filename=str(file)):
             meaning = f"{file}: {error.strerror}", "correct IdentityFile or ProxyCommand in ~/.ssh/config"
         case asyncssh.ConfigParseError():
-            meaning = f"ssh_config cannot be read ({error})", "mend ~/.ssh/config"
+            meaning = f"ssh_config cannot be read ({error})", "correct ~/.ssh/config"
         case _:
-            meaning = str(error) or type(error).__name__, "see that its name and address are right: `ssh` to it by hand"
+            meaning = str(error) or type(error).__name__, "check that its name and address are right: `ssh` to it by hand"
     return meaning
 
 
-_CHANGED = "if it was installed again: `ssh-keygen -R {address}`, then accept its key by hand; if not, somebody is in between"
+_CHANGED = "if it was installed again: `ssh-keygen -R {address}`, then accept its key by hand; if not, another host may be in between"
 
 
 def _untrusted(options: asyncssh.SSHClientConnectionOptions | None, offered: asyncssh.SSHKey, address: str) -> tuple[str, str]:

@@ -49,7 +49,7 @@ def read_log(text: str) -> tuple[dict[str, Any], list[str]]:
     trials = [{"phases": {name: _workers(hosts) for name, hosts in zip(PHASES, four, strict=False)}} for four in _fours(phases)]
     faults = []
     if len(phases) % len(PHASES):
-        faults.append(f"the last of its trials has {len(phases) % len(PHASES)} of {len(PHASES)} phases, which are taken for the first ones")
+        faults.append(f"the last of its trials has {len(phases) % len(PHASES)} of {len(PHASES)} phases, which are read as the first ones")
     return {"trials": trials}, faults
 
 

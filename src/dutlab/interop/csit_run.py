@@ -165,4 +165,4 @@ _UTI = ResultForm(
     facts={name: name for name in ("version", "dut_type", "dut_version", "tg_type", "tg_version")},
     started="start_time",
 )
-imported = reader("import a test's JSON of CSIT's output folder, of the model that it calls UTI", _UTI)
+imported = reader("import a test's JSON from CSIT's output folder, of its model UTI", _UTI)

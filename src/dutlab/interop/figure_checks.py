@@ -62,7 +62,7 @@ def checked(trial: Imported, line: BpsL1 | None) -> Imported:
         measured=replace(trial.measured, figures=figures, doubts=(*trial.measured.doubts, *doubts)),
         ceilings=ceilings,
         left_out=(*trial.left_out, *left_out_of("figures", Omission.IMPOSSIBLE, out)),
-        why="" if not out or any(figures.values()) else f"none of its figures can be: {'; '.join(out)[:200]}",
+        why="" if not out or any(figures.values()) else f"all of its figures are impossible: {'; '.join(out)[:200]}",
     )
 
 

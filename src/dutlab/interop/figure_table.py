@@ -180,7 +180,7 @@ def _head_faults(head: Sequence[str], columns: Columns) -> Iterator[str]:
     if not columns:
         yield f"no column is a figure: a figure's name ends in a unit, as in goodput_gbps (here: {', '.join(head)})"
     if "workload" not in head:
-        yield "no column workload: it says what was done (iperf3, sweep, loadtest, matrix)"
+        yield "no column workload, which names the test (iperf3, sweep, loadtest, matrix)"
 
 
 def _telling_repeats_apart(head: Sequence[str], rows: Sequence[Sequence[str]], columns: Columns) -> tuple[str, ...]:

@@ -70,7 +70,7 @@ def _job(fields: list[str], number: int) -> tuple[str, dict[str, Any], list[dict
         if len(fields) >= after + _TO_DISKS and fields[after].endswith("%") and fields[after + 1].endswith("%"):
             break
     else:
-        raise UnreadableError(f"line {number} has not the fields of version {version} of fio's terse form; {_REMEDY}")
+        raise UnreadableError(f"line {number} does not have the fields of version {version} of fio's terse form; {_REMEDY}")
     job: dict[str, Any] = {
         "jobname": fields[head - 3],
         "groupid": int(fields[head - 2]),

@@ -60,7 +60,7 @@ def read_text(data: bytes) -> dict[str, Any]:
         else:
             job.take(line)
     if not any(name in entry.said for entry in jobs.values() for name in WAYS):
-        raise UnreadableError("no job of fio with a result is in it")
+        raise UnreadableError("it has no fio job with a result")
     ended = max(entry.said["timestamp"] or 0 for entry in jobs.values())
     of_jobs = [entry.said for entry in jobs.values()]
     return {"fio version": version, "timestamp": ended or None, "jobs": of_jobs, "disk_util": list(disks.values())}

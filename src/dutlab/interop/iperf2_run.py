@@ -84,7 +84,7 @@ class _Test:
 def _documents(data: bytes) -> tuple[Sequence[Document], list[str]]:
     text = data.decode("utf-8", "replace").replace("\r", "\n")
     if _IPERF3.search(text):
-        raise UnreadableError("it is of iperf3")
+        raise UnreadableError("it is output of iperf3")
     tests = [*_of_csv(text)] or [*_of_text(text)]
     documents = [document for test in tests if (document := _document(test))]
     if not documents:
@@ -275,7 +275,7 @@ def _derive(result: Document, figures: Mapping[str, float]) -> Derived:
     own_figures: Mapping[str, Any] = result["figures"]
     udp = result["protocol"] == "udp"
     missing = udp and "goodput_bps" not in own_figures
-    doubts = [*result["doubts"], *(["the receiver's report is missing: it says what was sent, not what came"] if missing else [])]
+    doubts = [*result["doubts"], *(["the receiver's report is missing: figures are what was sent, not what arrived"] if missing else [])]
     return Derived(
         figures=own_figures,
         doubts=mended(doubts),

@@ -178,11 +178,11 @@ class _Way:
         """Return the figures of the direction. Raises UnreadableError."""
         last, sent, came = self.last, self.sent, self.came
         if last is None:
-            why = "it says nothing of what was received" if sent is not None else "it ended early: it has no summary"
+            why = "it does not report what was received" if sent is not None else "it ended early: it has no summary"
             raise UnreadableError(why)
         one_line_sent = came is None and last.bps > 0
         if self._is_server and (one_line_sent or (came is not None and came.bps == 0 and sent is not None and sent.bps > 0)):
-            raise UnreadableError("it is of a server that sent, which does not know what was received; use the client's output")
+            raise UnreadableError("it is from a server that sent, which does not know what was received; use the client's output")
         lost = max(0, last.counted_lost)
         loss = lost / last.datagrams if last.datagrams else None
         if came is not None:
@@ -232,7 +232,7 @@ class _Way:
     def _mean(self) -> float:
         rows = [(float(row["goodput_bps"] or 0.0), float(row["at_s"] or 0.0)) for row in self.rows if "goodput_bps" in row]
         if not rows:
-            raise UnreadableError("it says nothing of what was received")
+            raise UnreadableError("it does not report what was received")
         spans = [at - before for (_, at), before in zip(rows, [0.0, *(at for _, at in rows)], strict=False)]
         return sum(bps * s for (bps, _), s in zip(rows, spans, strict=True)) / sum(spans)
 

@@ -81,7 +81,7 @@ def _ramp(of: LoadtestFile, options: ImportOptions) -> RampRequest:
     line, source = (
         (options.line_rate, "the line rate that was given")
         if options.line_rate is not None
-        else (BpsL1(line_of_file), "the line rate that bits and utilisation in the file tell")
+        else (BpsL1(line_of_file), "the line rate from bits and utilisation in the file")
         if line_of_file is not None
         else (REFERENCE_LINE, "a reference, since the file has no bits and no line rate was given")
     )

@@ -36,7 +36,7 @@ def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
         else:
             unread.append(f"line {number}")
     if not values or len(unread) >= len(values):
-        raise InputError(f"{name}: is not a file of one measurement a line", remedy="write a number a line, its unit behind it")
+        raise InputError(f"{name}: is not a file of one measurement a line", remedy="write a number a line, followed by its unit")
     path = Path(name)
     device = path.absolute().parent.name if path.stem.lower() in _GENERIC else path.stem
     cell = imported_cell(device, workload="figures", tool="ministat", params={})

@@ -32,7 +32,7 @@ def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
     results, config = member(document, "results"), member(document, "config")
     figures = _figures(results)
     if "received_pps" not in figures:
-        raise InputError(f"{name}: says nothing of what was received (results.rx_pps)", remedy=_REMEDY)
+        raise InputError(f"{name}: does not report what was received (results.rx_pps)", remedy=_REMEDY)
     frame = _frame(results)
     duration = number(config, "iteration_duration")  # twice the requested length of a run (NdrBenchConfig.__init__)
     params: dict[str, str | float | int | None] = {
@@ -96,7 +96,7 @@ def _notes(document: Mapping[str, Any], config: Mapping[str, Any], frame: int | 
     notes += [] if of_max is None else [f"found at {of_max:.2f} % of the most that it could send"]
     tried, most = number(document, "total_iterations"), number(config, "max_iterations")
     if tried is not None and tried == most:
-        notes.append(f"it stopped after {tried:g} runs, the most that it was allowed: the limit may lie higher")
+        notes.append(f"it stopped after {tried:g} runs, the most that it was allowed: the limit may be higher")
     notes += [] if frame is None else ["frame size: bits sent by frames sent, so that of a mix is its average"]
     return notes
 

@@ -49,7 +49,7 @@ def _trial(name: str, test: NetperfTest) -> Imported:
         notes.append(f"{test.name}: netperf's repeats did not reach the confidence that was asked for: ±{test.confidence_percent:g} %")
     if test.alike:
         notes.append(f"it has no headline (-P 0): {', '.join(test.alike)} print the same; keep the headline, or the command before it")
-    doubts = [Doubt(DoubtKind.NEGATIVE_LOSS, f"{-test.lost:.0f} messages more came than were sent", LINK)] if test.lost < 0 else []
+    doubts = [Doubt(DoubtKind.NEGATIVE_LOSS, f"{-test.lost:.0f} more messages arrived than were sent", LINK)] if test.lost < 0 else []
     tables = {"seconds": list(test.seconds)} if test.seconds else {}
     size = test.asked.get("message_bytes")
     return Imported(

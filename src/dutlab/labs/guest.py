@@ -146,7 +146,7 @@ async def up(guest: Guest, folder: Path, kernel: Kernel) -> list[str]:
     """
     server = shutil.which("sshd", path="/usr/sbin:/usr/local/sbin:/sbin")
     if server is None:
-        raise LabError("sshd is not there", remedy="install openssh-server")
+        raise LabError("sshd is not installed", remedy="install openssh-server")
     kernel.insist_on_parts()
     words = kernel.words(guest, folder)
     fields = {"folder": shlex.quote(str(folder)), "role": guest.role, "group": GROUP, "far": _FAR, "sshd": server}

@@ -131,7 +131,7 @@ async def up(name: str, *, label: str | None = None, layout: str | None = None) 
     namespaces, folder = _namespaces(label, plan), StateFolder()
     if folder.read(label) is None and (taken := [n for n in namespaces.values() if (NAMESPACES / n).exists()]):
         remedy = f"`dutlab lab down {label}`, or choose another label"
-        raise LabError(f"network namespace {taken[0]} is there already", remedy=remedy)
+        raise LabError(f"network namespace {taken[0]} exists already", remedy=remedy)
     machine = LocalHost("lab")
     insist(await missing_on(LocalHost(THIS_MACHINE), programs(name)))
     nice = await _priority(machine)
@@ -307,7 +307,7 @@ async def _build(machine: LocalHost, plan: LabDescription, state: LabState, fold
     threads = list[int]()
     notes = [note for end in plan.testbed.ends for note in await _queued(hosts[end], plan.testbed)]
     if state.nice != PRIORITY:
-        notes.append("the lab does not go before the other work of this machine: its priority needs root of the machine itself")
+        notes.append("the lab has no priority over other work on this machine: that needs root of the machine itself")
     threaded = [role for role in hosts if role in plan.settings.layouts[state.layout].napi_threads]
     if threaded:
         async with folder.lock():

@@ -157,5 +157,5 @@ def _server() -> Path:
     """Return the path of virtiofsd. Raises LabError."""
     server = next((path for path in _SERVERS if path.exists()), None)
     if server is None:
-        raise LabError("virtiofsd is not there", remedy="install virtiofsd, or qemu-system-common where Debian has no such package")
+        raise LabError("virtiofsd is not installed", remedy="install virtiofsd, or qemu-system-common where Debian has no such package")
     return server

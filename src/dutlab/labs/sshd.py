@@ -66,7 +66,7 @@ async def start(folder: Path, doors: Sequence[Door], *, nice: int = 0) -> None:
     """Start every server with `nice`, and wait until it listens. Raises HostError, LabError."""
     program = shutil.which("sshd", path="/usr/sbin:/usr/local/sbin:/sbin")
     if program is None:
-        raise LabError("sshd is not there", remedy="install openssh-server")
+        raise LabError("sshd is not installed", remedy="install openssh-server")
     await asyncio.to_thread(_make_privsep, folder)
     machine = LocalHost("lab")
     for door in doors:
@@ -83,7 +83,7 @@ async def _listening(folder: Path, door: Door) -> None:
                 await asyncio.sleep(0.01)
     except TimeoutError:
         output = (folder / f"{door.role}.log").read_text(encoding="utf-8", errors="replace")
-        raise LabError(f"sshd of {door.role} does not listen: {reason_in(output) or 'it said nothing'}") from None
+        raise LabError(f"sshd of {door.role} does not listen: {reason_in(output) or 'it printed nothing'}") from None
 
 
 def remove(folder: Path) -> None:

@@ -25,7 +25,7 @@ MODULES = Path("/usr/lib/uml/modules")
 MEMORY_MB = 384
 CPUINFO = Path("/proc/cpuinfo")
 _XSTATE = Path(__file__).with_name("xstate.c")
-_NEEDS_XSTATE = "this CPU has AMX, and user-mode Linux needs a library there that is to be compiled"
+_NEEDS_XSTATE = "this CPU has AMX, so user-mode Linux needs a library that must be compiled"
 _KERNEL_AGAIN = """#!/bin/bash
 for file in /proc/self/fd/*; do
   number=${{file##*/}}
@@ -56,7 +56,7 @@ class UserMode:
     def insist_on_parts(self) -> None:
         """Check that the modules are installed. Raises LabError."""
         if not MODULES.is_dir():
-            raise LabError(f"{MODULES} is not there", remedy="install user-mode-linux")
+            raise LabError(f"{MODULES} does not exist", remedy="install user-mode-linux")
 
     def words(self, guest: Guest, folder: Path) -> InitWords:
         """Return the commands, which mount hostfs and link the drives' names."""

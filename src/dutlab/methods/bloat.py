@@ -138,7 +138,7 @@ class _Probes:
         if not back.received_frames:
             self.directions = Directions.FORWARD
             self.notes.append(
-                f"{back.link}: no probe frame came back, as behind a translator of ports: latency is measured on {self.link} only"
+                f"{back.link}: no probe frame came back, as behind a port translator: latency is measured on {self.link} only"
             )
         return outcome
 

@@ -325,4 +325,4 @@ class _Trials:
         )
         if servers["bytes"] < clients["bytes"]:
             alone = 1 - servers["bytes"] / clients["bytes"]
-            yield f"{alone:.2%} of the bytes that clients got were the proxy's own, as of a cache: the server did not send them"
+            yield f"{alone:.2%} of the bytes that clients got were the proxy's own, as from a cache: the server did not send them"

@@ -120,7 +120,7 @@ def load_of(link: str, setting: ConvergenceSetting) -> _Load:
 async def measure(bench: Bench, cell: Cell, *, sleep: Sleep = asyncio.sleep) -> Measured:
     """Run one trial. Raises InputError, HostError, ToolFailed, TestbedError; MeasurementError if nothing is sent or nothing passes."""
     if bench.device is None:
-        raise InputError("nothing can be done to this DUT inside a trial", remedy="leave the workload convergence out")
+        raise InputError("this DUT takes no commands inside a trial", remedy="leave the workload convergence out")
     setting, link = cell.setting_as(ConvergenceSetting), cell.links[0]
     load = load_of(link, setting)
     await bench.device.prepare(setting.event)
@@ -154,7 +154,7 @@ def _insist_on_ways(load: _Load, quiet: Outcome) -> None:
         raise MeasurementError("the generator sent nothing", raw=dict(quiet.raw))
     where = load.destinations
     if unreached := [where[flow.link] for flow in quiet.flows if not flow.received_frames]:
-        what = f"no frame came to {len(unreached)} of {len(quiet.flows)} destinations before anything failed, the first: {unreached[0]}"
+        what = f"no frame came to {len(unreached)} of {len(quiet.flows)} destinations before the failure, the first: {unreached[0]}"
         raise MeasurementError(what, raw=dict(quiet.raw), remedy="give the DUT and the routers behind it routes to `network`")
 
 
@@ -199,7 +199,7 @@ def _why_not(load: _Load, flow: Flow, outcome: Outcome, change: DutChange) -> st
         return "the command ended after the last frame: raise `after`"
     outage = outcome.outages.get(flow.link)
     if outage is not None and outage.first_lost_s[1] < change.began_s - SAMPLING:
-        return "frames were lost before the event: the flow was not back from the one before, or the DUT loses frames anyway"
+        return "frames were lost before the event: the flow had not recovered from the one before, or the DUT loses frames anyway"
     if failed_frames(flow) > NOT_BACK * made_frames(flow) * setting.after_s / offer.duration or (outage and outage.back_s is None):
         return f"not every flow was back within {setting.after_s:g} s"
     return ""

@@ -66,7 +66,7 @@ async def measure(bench: Bench, cell: Cell, highest: Offer, target: float) -> Me
     bounds = concluded.critical
     if concluded.clustered:
         doubts.append(Doubt(DoubtKind.LOSSES_CLUSTER))
-    notes = ["the critical rate may lie above the highest rate that was tried: raise `rate`"] if bounds.high_pps >= most else []
+    notes = ["the critical rate may be above the highest rate that was tried: raise `rate`"] if bounds.high_pps >= most else []
     if concluded.allowed_frames < BURST_FRAMES:
         notes.append(
             f"the target allows {concluded.allowed_frames:.0f} lost frames in all trials together: one burst of {BURST_FRAMES:.0f} frames, "

@@ -56,7 +56,7 @@ async def measure(bench: Bench, cell: Cell) -> Measured:
         "routes_load_per_s": loaded.count / loaded.took_s if loaded.took_s > 0 else 0.0,
         "routes_hit": float(hit),
     }
-    notes = [f"the DUT counts {loaded.count} routes; {loaded.checked} addresses behind them are led to the sink"]
+    notes = [f"the DUT counts {loaded.count} routes; {loaded.checked} addresses behind them are routed to the sink"]
     if hit < spread.count:
         notes.append(f"the longest trial sent {sent} frames, so at most {hit} of {spread.count} routes were used in it; lengthen it")
     return replace(measured, figures={**measured.figures, cell.link_label: figures}, notes=(*measured.notes, *notes))

@@ -78,8 +78,8 @@ class Undisturbed:
         if not self._made:
             return measured
         again = self._disturbed - self._kept
-        note = f"other work disturbed {again} of {self._made} offers; they moved nothing, and were offered again"
-        lost = f"a link went down in {self._links_lost} of {self._made} offers; they moved nothing, and were offered again"
+        note = f"other work disturbed {again} of {self._made} offers; these changed no bound, and were repeated"
+        lost = f"a link went down in {self._links_lost} of {self._made} offers; these changed no bound, and were repeated"
         offers = OfferCount(self._made, self._disturbed, self._kept, self._links_lost)
         return replace(measured, offers=offers, notes=[*measured.notes, *([note] if again else []), *([lost] if self._links_lost else [])])
 

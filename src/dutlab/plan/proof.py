@@ -69,4 +69,4 @@ def proof_words(plan: Plan) -> str:
     if proof.least is not None:
         return f"can prove: a difference of {proof.least * 100:.2g} % or more between two modes in one cell ({among}; {condition})"
     repeats = f"{proof.repeats} repeat{'' if proof.repeats == 1 else 's'} of each cell"
-    return f"can prove: no difference; {repeats} show too little of the spread, {few.FEWEST} would do"
+    return f"can prove: no difference; {repeats} show too little of the spread, {few.FEWEST} are enough"

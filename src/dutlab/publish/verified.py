@@ -54,7 +54,7 @@ def _differences(
     card_by_name = _fresh(run) if fresh is None else fresh
     again = next((c for c in card_by_name.values() if c.about == claim.about), None)
     if again is None or again.claim != claim.claim:
-        yield f"the records say: {again.claim if again else 'nothing of ' + claim.about}", False
+        yield f"the records say: {again.claim if again else 'nothing about ' + claim.about}", False
     changed = run.verify_manifest() if changed is None else changed
     if not changed.none_but_redacted:
         yield f"files are not as the manifest says: {changed}", False
@@ -99,5 +99,5 @@ def _again(run: RunFolder, record: TrialRecord, cell: ClaimedCell) -> float:
     recompute: Callable[[KeptTrial], Recomputed] = named(plug_of(record.cell.workload).again)
     figures = recompute(KeptTrial(record.cell, raw, record.tool_facts, run.resolved)).get(cell.link, {})
     if cell.figure not in figures:
-        raise CannotRecompute(f"they do not tell {cell.figure} of {cell.link}")
+        raise CannotRecompute(f"they do not give {cell.figure} of {cell.link}")
     return figures[cell.figure]

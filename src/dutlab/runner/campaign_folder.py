@@ -274,7 +274,7 @@ class CampaignFolder:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise TestbedError(
-                    f"{self.path}: another process carries this campaign out", remedy="wait for it, or end it with Ctrl-C"
+                    f"{self.path}: another process runs this campaign", remedy="wait for it, or end it with Ctrl-C"
                 ) from None
             yield
 

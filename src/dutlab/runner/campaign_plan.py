@@ -81,7 +81,7 @@ def write_plan(folder: Path, planned: PlannedCampaign, dutlab_version: str) -> N
 def insist_on_none(folder: Path) -> None:
     """Raise InputError if the folder has a plan."""
     if (folder / _HEAD).exists():
-        raise InputError(f"{folder}: there is a campaign already", remedy=f"`dutlab campaign resume {folder}` goes on with it")
+        raise InputError(f"{folder}: there is a campaign already", remedy=f"`dutlab campaign resume {folder}` continues it")
 
 
 def read_head(folder: Path) -> PlanHead:
@@ -133,7 +133,7 @@ def insist_on_files(folder: Path, dutlab_version: str) -> None:
     if head.dutlab_version != dutlab_version:
         raise InputError(
             f"{folder}: was begun with dutlab {head.dutlab_version}, and this is {dutlab_version}",
-            remedy="go on with that version, or begin another campaign",
+            remedy="continue with that version, or begin another campaign",
         )
     if changed := [file for file, was in head.files.items() if _hash(Path(file)) != was]:
         raise InputError(

@@ -173,7 +173,7 @@ class EventLog:
                 if self._file is not None:
                     os.close(self._file)
             self._file = None
-            self._hear(Note(at=_now(), text=f"{path.name} is no longer written: {e.strerror}; the run goes on"))
+            self._hear(Note(at=_now(), text=f"{path.name} is no longer written: {e.strerror}; the run continues"))
 
 
 def _now() -> datetime:

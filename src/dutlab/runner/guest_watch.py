@@ -100,7 +100,7 @@ class GuestWatch:
                 if not self._is_silent(role) or await self._answers(role):
                     del silent_since[role]
                 elif time.monotonic() - since >= SILENT_S:
-                    return [self._loss(role, "it answers nothing")]
+                    return [self._loss(role, "it does not answer")]
         return lost
 
     def _ended(self) -> list[Loss]:
@@ -122,7 +122,7 @@ class GuestWatch:
         if self.guests is None or not self.guests.listens(role):
             return None
         if not await self._answers(role):
-            return self._loss(role, "it answers nothing")
+            return self._loss(role, "it does not answer")
         anew = connections_of(self.hosts[role]) != self._connections.get(role, connections_of(self.hosts[role]))
         is_its_own = isinstance(error, HostError) and not isinstance(error, CommandFailed) and error.host == role
         return self._loss(role, error.what.removeprefix(f"{role}: ")) if anew and is_its_own else None

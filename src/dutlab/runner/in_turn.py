@@ -69,11 +69,11 @@ async def resume_in_turn(paths: Sequence[Path], options: Sequence[RunOptions], w
     turns = [Turns.of(folder.resolved) for folder, _ in opened]
     first = turns[0]
     if first is None or {None if t is None else (t.runs, t.seed) for t in turns} != {(first.runs, first.seed)}:
-        raise InputError("these runs were not begun in turn with one another", remedy="resume each by itself")
+        raise InputError("these runs were not begun in turn with one another", remedy="resume each separately")
     places = [t.place for t in turns if t is not None]
     if sorted(places) != list(range(len(first.runs))):
         raise InputError(
-            f"{len(first.runs)} runs took turns, {', '.join(first.runs)}", remedy="name each of them once, or resume one by itself"
+            f"{len(first.runs)} runs took turns, {', '.join(first.runs)}", remedy="name each of them once, or resume one separately"
         )
     in_place = sorted(zip(places, opened, options, strict=True), key=lambda of: of[0])
     with ExitStack() as closing:
@@ -92,7 +92,7 @@ def alone_words(folder: RunFolder) -> str | None:
         return None
     others = " and ".join(name for place, name in enumerate(turns.runs) if place != turns.place)
     together = " ".join(str(folder.path.parent / name) for name in turns.runs)
-    return f"it continues alone, outside of the rounds that it shared with {others}; `dutlab resume {together}` goes on in turn"
+    return f"it continues alone, outside of the rounds that it shared with {others}; `dutlab resume {together}` continues them in turn"
 
 
 async def _to_their_ends(

@@ -46,7 +46,7 @@ async def unless_killed(
         if not why(result) or not (killed := ", ".join(book.killed_since(mark))):
             break
         if is_last:
-            raise TestbedError(f"killed again while the mode was verified: {killed}", remedy="see what ends programs there, then resume")
+            raise TestbedError(f"killed again while the mode was verified: {killed}", remedy="find what ends programs there, then resume")
         note(f"killed while the mode was verified, which is done again: {killed}")
     return result
 
@@ -60,7 +60,7 @@ async def stayed_in_mode(stage: Stage, mode: Mode, connections: int) -> None:
         return  # the mode is applied again after our own restart
     why = _failing(mode, await mode.verify(stage.dut, stage.dut_testbed, stage.prober))
     if why:
-        what = f"the connection was lost during a trial, and since then {why}: it has rebooted, or somebody else changed it"
+        what = f"the connection was lost during a trial, and since then {why}: it has rebooted, or another user changed it"
         raise HostError(what, host=stage.dut.name, remedy="`dutlab resume` repeats the trial")
 
 

@@ -44,7 +44,7 @@ class Journal:
         try:
             self._file = os.fdopen(open_to_append(path), "ab", buffering=0)
         except OSError as e:
-            raise StoreError(f"{path}: {e.strerror}", remedy="see that the run folder exists and can be written") from e
+            raise StoreError(f"{path}: {e.strerror}", remedy="check that the run folder exists and can be written") from e
         if not _locked(self._file.fileno()):
             self._file.close()
             raise InputError(f"{path.parent}: another dutlab is running it", remedy="wait for it, or end it first")

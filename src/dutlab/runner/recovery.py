@@ -168,7 +168,7 @@ def _insist_on_dead_owner(label: str) -> None:
     state = StateFolder().read(label)
     if state is not None and state.owner.alive and state.owner != Owner.this_process():
         raise LabError(
-            f"lab {label} is in use by process {state.owner.pid}, which carries out the run that this folder is a copy of",
+            f"lab {label} is in use by process {state.owner.pid}, which runs the original of this copied run folder",
             remedy="wait for it, or end it with Ctrl-C, which takes its lab down",
         )
 
@@ -201,4 +201,4 @@ def testbed_in(folder: RunFolder) -> Testbed:
         return Testbed.model_validate(folder.resolved["testbed"])
     except (ValidationError, KeyError) as e:
         what = f"{folder.path.name} is not a run on a testbed: `dutlab run` did not make it"
-        raise InputError(what, remedy="give the command that made it again; resolved.json has it") from e
+        raise InputError(what, remedy="repeat the command that made it; resolved.json has it") from e

@@ -151,7 +151,7 @@ class OpenRig:
         """Send ten frames over each link. Raises TestbedError that names every link with loss."""
         probes = zip(self.site.paths, await self.site.engine.probe([link.name for link in self.site.paths]), strict=True)
         if lost := [
-            f"link {link.name}: of {s.sent} frames from {link.source} {s.received} came to {link.sink}"
+            f"link {link.name}: of {s.sent} frames from {link.source} {s.received} arrived at {link.sink}"
             for link, s in probes
             if s.received < s.sent or not s.sent
         ]:

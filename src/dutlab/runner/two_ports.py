@@ -243,7 +243,7 @@ def _mtu(ends: Sequence[TesterPort]) -> int:
 def _unknown(ends: Sequence[TesterPort], ask: TwoPortRequest) -> Iterator[str]:
     """Yield open questions, as sentences for the report."""
     source, sink = (end.port for end in ends)
-    yield "what the box is, and for certain what limits it: without a login its cores, counters and drops were not seen"
+    yield "what the box is, and what limits it for certain: without a login its cores, counters and drops were not seen"
     if source.speed is None or sink.speed is None:
         yield "the speed of the wire: the ports report none, so no ceiling is known and the generator sets the highest rate"
     elif source.speed != sink.speed:

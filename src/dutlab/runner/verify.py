@@ -43,7 +43,7 @@ class KnownDevice:
                 line = await self._process.readline()
             return dict(json.loads(line))
         except (TimeoutError, ValueError) as e:
-            why = "says nothing; see whether its host may load eBPF programs"
+            why = "prints nothing; check that its host may load eBPF programs"
             raise ToolFailed(why, tool=TOOL, host=self._process.host_name) from e
 
 

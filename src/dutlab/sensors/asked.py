@@ -116,7 +116,7 @@ class Asked:
             except (OSError, ValueError) as error:
                 self._faults.add(_words(error))
             except Exception as error:  # noqa: BLE001 - the boundary: a device may send any bytes, and a library may raise any exception
-                self._faults.add(f"it answered what makes no sense ({type(error).__name__})")
+                self._faults.add(f"it gave an invalid answer ({type(error).__name__})")
             due_s = max(due_s + self._spec.every, time.monotonic())
             self._over.wait(due_s - time.monotonic())
         if source is not None:

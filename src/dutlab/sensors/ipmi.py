@@ -61,7 +61,7 @@ class IpmiSession:
             raise ValueError(f"ipmitool did not end within {LONGEST_S:g} s") from error
         if done.status != 0 and any(words in done.stderr for words in _NOT_LET_IN):
             line = next(line for line in done.stderr.splitlines() if any(words in line for words in _NOT_LET_IN))
-            raise Refused(f"it refuses us ({line.strip('> ')})")
+            raise Refused(f"it refuses access ({line.strip('> ')})")
         return done.status, done.stdout, done.stderr
 
 
@@ -83,7 +83,7 @@ class IpmiController:
                 amounts["dcmi_watts"] = watts
         status, output, why = self._session.ask("-c", "sdr", "list", "full")
         if status != 0 and not amounts:
-            raise ValueError(f"ipmitool ended with status {status}: {reason_in(why) or 'no word'}")
+            raise ValueError(f"ipmitool ended with status {status}: {reason_in(why) or 'no output'}")
         for name, quantity in records(output):
             amounts.setdefault(name, quantity)
         if not amounts:

@@ -38,7 +38,7 @@ class LocalIpmiLoop(AmountLoop):
         watts, output = dcmi_watts(parts["dcmi"]), parts["records"]
         amounts = ({} if watts is None else {"dcmi_watts": watts}) | dict(records(output))
         if not amounts:
-            raise ValueError(f"ipmitool printed no number: {output.strip()[-_SHOWN:] or 'no word'}; {self.needs}")
+            raise ValueError(f"ipmitool printed no number: {output.strip()[-_SHOWN:] or 'no output'}; {self.needs}")
         return amounts | dict(limits(parts.get("limits", "")))
 
 

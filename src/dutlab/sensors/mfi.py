@@ -45,7 +45,7 @@ class MfiSession:
         except Redirected:
             return
         self._cookie = ""
-        raise Refused("it refuses us (its page of login comes again)")
+        raise Refused("it refuses the login (its login page comes again)")
 
     def _say(self, target: str, method: str, form: str) -> bytes:
         content = form.encode() if form else None

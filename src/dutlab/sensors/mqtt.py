@@ -81,7 +81,7 @@ class Subscription:
 
     def _connected(self, client: paho.Client, _data: object, _flags: object, reason: object, _properties: object) -> None:
         if str(reason) in _NOT_LET_IN:
-            self._hear(Refused(f"the broker refuses us ({reason})"))
+            self._hear(Refused(f"the broker refuses access ({reason})"))
         elif str(reason) != "Success":
             self._hear(ConnectionError(f"the broker says {reason}"))
         else:

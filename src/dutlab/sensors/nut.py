@@ -35,7 +35,7 @@ class Upsd:
             self._line.settimeout(left_s)
             part = self._line.recv(_MOST_BYTES)
             if not part or len(answer) > _MOST_BYTES:
-                raise ConnectionError("it broke the connection off" if not part else "its answer does not end")
+                raise ConnectionError("it closed the connection" if not part else "its answer does not end")
             answer += part
         words = shlex.split(answer.decode("utf-8", "replace"))
         if words[:3] != ["VAR", spec.ups, spec.variable] or len(words) != len(_ANSWER):

@@ -49,7 +49,7 @@ def as_number(value: float | str) -> float:
     try:
         return float(value)
     except OverflowError:
-        raise ValueError(f"it says a number of {len(str(value)):,} digits") from None
+        raise ValueError(f"it reports a number of {len(str(value)):,} digits") from None
 
 
 def in_range(quantities: Mapping[str, Amount]) -> tuple[dict[str, Amount], list[str]]:
@@ -62,7 +62,7 @@ def in_range(quantities: Mapping[str, Amount]) -> tuple[dict[str, Amount], list[
         if low <= amount.value <= high:  # also false for NaN
             good[name] = amount
         else:
-            odd.append(f"{name} says {amount.value:g} {amount.unit}, which nothing here has")
+            odd.append(f"{name} reports {amount.value:g} {amount.unit}, which is impossible here")
     return good, odd
 
 
@@ -75,7 +75,7 @@ def oddities(readings: Sequence[tuple[float, Mapping[str, Amount]]], began_s: fl
     times = [began_s, *(at_s for at_s, _ in readings), ended_s]
     longest = max(after - before for before, after in pairwise(times))
     if longest > max(SILENT_S, SILENT_PERIODS * every_s):
-        yield f"it said nothing for {longest:.0f} s"
+        yield f"it sent no reading for {longest:.0f} s"
     names = dict.fromkeys(name for _, values in readings for name in values)
     for name in names:
         of = [(at_s, values[name]) for at_s, values in readings if name in values]
@@ -87,15 +87,15 @@ def _odd(values: Sequence[float], unit: str, span_s: float) -> Iterator[str]:
     if unit != "W":  # a fan that is off and a constant temperature are plausible
         return
     if min(values) < 0:
-        yield f"it says {min(values):g} W: is the meter the wrong way round?"
+        yield f"it reports {min(values):g} W: is the meter the wrong way round?"
     if max(values) > _NO_BOX_W:
-        yield f"it says {max(values):g} W: if it reports milliwatts, write scale: 0.001"
+        yield f"it reports {max(values):g} W: if it reports milliwatts, write scale: 0.001"
     if len(values) >= _LEAST_ZEROS and not any(values):
-        yield "it says 0 W all the time: an outlet without a meter does"
+        yield "it reports 0 W all the time: an outlet without a meter does"
     if len(values) >= STUCK_READINGS and span_s >= STUCK_S and len(set(values)) == 1 and not values[0].is_integer():
-        yield f"it says {values[0]:g} W to the digit for {span_s:.0f} s: it may be stuck"
+        yield f"it reports {values[0]:g} W without change for {span_s:.0f} s: it may be stuck"
     for before, between, after in zip(values, values[1:], values[2:], strict=False):
         near = min(before, after) > 0 and max(before, after) <= _ALIKE * min(before, after)
         if near and not fmean((before, after)) / _JUMP <= between <= fmean((before, after)) * _JUMP:
-            yield f"one reading of {between:g} W lies between {before:g} and {after:g}"
+            yield f"one reading of {between:g} W is between {before:g} and {after:g}"
             return

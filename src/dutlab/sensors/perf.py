@@ -20,7 +20,7 @@ _EVENT = "profiled event: "
 _READ_S = 120.0
 # $1 is samples a second and core, $2 a folder. perf-script prints the command, a line per frame from the innermost outwards, a blank line.
 _SCRIPT = r"""
-command -v perf >/dev/null || { echo "perf is not there; Debian: apt install linux-perf"; exit 1; }
+command -v perf >/dev/null || { echo "perf is not installed; Debian: apt install linux-perf"; exit 1; }
 e=cycles; perf stat -x, -e cycles true 2>&1 | grep -q '^[0-9]' || e=cpu-clock
 perf record -q -a -g -F "$1" -e $e -o "$2/data" </dev/null >"$2/said" 2>&1 & p=$!
 n=0; while [ ! -s "$2/data" ] && kill -0 $p 2>/dev/null && [ $n -lt 200 ]; do n=$((n + 1)); sleep 0.05; done
@@ -58,7 +58,7 @@ class PerfProfile:
         if not line.startswith(_EVENT):
             await self._end()
             raise HostError(
-                f"perf does not sample: {line or 'it said nothing'}", host=host.name, remedy="install linux-perf there, as root"
+                f"perf does not sample: {line or 'it printed nothing'}", host=host.name, remedy="install linux-perf there, as root"
             )
         self._event = line.removeprefix(_EVENT)
 

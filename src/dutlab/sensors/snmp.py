@@ -108,7 +108,7 @@ async def _exchange(
         if "timeout" in str(fault).lower():
             raise TimeoutError
         if any(words in str(fault).lower() for words in _NOT_LET_IN):
-            raise Refused(f"it refuses us ({fault})")
+            raise Refused(f"it refuses access ({fault})")
         raise ValueError(f"it answers with a fault: {fault}")
     if status:
         what = f"it has no {device.oid}" if value is None else f"{device.oid} cannot be set"

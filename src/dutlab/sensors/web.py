@@ -182,7 +182,7 @@ def _answered(device: HttpDevice, connection: HTTPConnection, question: _Questio
             connection.request(method, target, body, {**headers, "Authorization": _digest(device, method, target, challenge)})
             answer = connection.getresponse()
         if answer.status in _REFUSED:
-            raise Refused(f"it refuses us ({answer.status} {answer.reason})")
+            raise Refused(f"it refuses access ({answer.status} {answer.reason})")
         if answer.status in _ELSEWHERE:
             raise Redirected(f"it answered {answer.status} {answer.reason}")
         if answer.status not in _OK:

@@ -80,7 +80,7 @@ class _Site:
     async def events(self, request: Request) -> Response:
         run = self._run(request)
         if self._lives.is_full:
-            return PlainTextResponse("Too many look on already.\n", 503, {"Retry-After": "30"})
+            return PlainTextResponse("Too many viewers already.\n", 503, {"Retry-After": "30"})
         return StreamingResponse(self._stream(run), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
 
     async def _stream(self, run: Path) -> AsyncGenerator[str]:

@@ -74,7 +74,7 @@ class Control:
         try:
             os.kill(self._holder(run), signal.SIGINT)
         except PermissionError:
-            raise InputError(f"{run.name}: another user carries it out", remedy="cancel it there with Ctrl-C") from None
+            raise InputError(f"{run.name}: another user runs it", remedy="cancel it there with Ctrl-C") from None
         except ProcessLookupError:
             return
 
@@ -106,14 +106,14 @@ class Control:
     def _holder(self, run: Path) -> int:
         """Return the process that carries out a run, which holds the lock on its journal (proc_locks(5)). Raises InputError."""
         if not is_running(run):
-            raise InputError(f"{run.name}: no process carries it out", remedy="it has ended, or it goes on on another machine")
+            raise InputError(f"{run.name}: no process runs it", remedy="it has ended, or runs on another machine")
         node = (run / JOURNAL).stat()
         wanted = f"{os.major(node.st_dev):02x}:{os.minor(node.st_dev):02x}:{node.st_ino}"
         for line in Path("/proc/locks").read_text(encoding="ascii").splitlines():
             match line.split():
                 case [_, "FLOCK", _, "WRITE", pid, place, *_] if place == wanted and int(pid) > 0:
                     return int(pid)
-        raise InputError(f"{run.name}: goes on where its process cannot be seen", remedy="end it there with Ctrl-C")
+        raise InputError(f"{run.name}: runs where its process cannot be seen", remedy="end it there with Ctrl-C")
 
     def _command(self, arguments: list[str]) -> None:
         self.last_words()

@@ -158,7 +158,7 @@ class Guard:
         if not (wait_s := self.logins.wait_s(sender)):
             return None
         await asyncio.sleep(SLOW_ANSWER_S)
-        return PlainTextResponse("Too many wrong tokens. The right one is taken at any time.\n", 429, {"Retry-After": str(int(wait_s) + 1)})
+        return PlainTextResponse("Too many wrong tokens. The right one is always accepted.\n", 429, {"Retry-After": str(int(wait_s) + 1)})
 
     async def refused(self, path: str, headers: Headers, sender: str) -> Response | None:
         """Return a refusal if the sender may not make this request; otherwise None."""

@@ -112,7 +112,7 @@ class RunState:
         """Return a sentence if the last event is more than a minute old; otherwise an empty text."""
         if self.ended or self.last is None or (quiet := (now - self.last).total_seconds()) < 60:  # noqa: PLR2004 - a minute
             return ""
-        return f"Nothing was heard of it for {duration_words(quiet)}."
+        return f"It sent no event for {duration_words(quiet)}."
 
     def hear(self, event: Mapping[str, Any]) -> None:
         """Apply an event. Invalid events, and unknown ones of a newer dutlab, are ignored."""
@@ -214,7 +214,7 @@ class Following:
         if fault and finished:
             fault = "This run has no events. Its report has what was measured."
         elif not fault and not running and not finished and not self.state.ended:
-            fault = "No process of this machine carries it out. On another machine one may; otherwise `dutlab resume` continues it."
+            fault = "No process of this machine runs it. One on another machine may; otherwise `dutlab resume` continues it."
         self.is_over = not running and (finished or bool(self.state.ended))
         self.drawn = self._draw(self.state, datetime.now(UTC), fault)
 

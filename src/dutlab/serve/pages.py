@@ -122,9 +122,7 @@ class Pages:
     def compare(self, names: Sequence[str]) -> str:
         """Compare runs with the first one, or the modes of a single run. Raises InputError, StoreError, FileNotFoundError."""
         if not 0 < len(names) <= _MOST_COMPARED:
-            raise InputError(
-                f"{plural(len(names), 'run')} to compare", remedy=f"tick from 1 to {_MOST_COMPARED}: the first is the baseline"
-            )
+            raise InputError(f"{plural(len(names), 'run')} to compare", remedy=f"select 1 to {_MOST_COMPARED}: the first is the baseline")
         insist_different([self.run(name) for name in names])
         opened_runs = [open_run(self.run(name)) for name in names]
         asked = CompareRequest((), lambda _: None, None)

@@ -143,7 +143,7 @@ class FleetRuns:
 def _away() -> FleetDatabaseAway:
     return FleetDatabaseAway(
         "the database of the fleet does not answer",
-        remedy=f"see that it runs and that {FLEET_DATABASE} names it; then load this page again",
+        remedy=f"check that it runs and that {FLEET_DATABASE} names it; then load this page again",
     )
 
 

@@ -119,7 +119,7 @@ class HttpDevice(SpecModel):
         if (self.user is None) != (self.password_from is None):
             yield LOGIN_FAULT
         if self.certificate and not self.url.startswith("https:"):
-            yield fault(("certificate",), "is of https; the address says http", FaultKind.CONFLICT)
+            yield fault(("certificate",), "is for https; the address says http", FaultKind.CONFLICT)
 
 
 PlugModel = Literal["shelly", "shelly-gen1", "tasmota", "mfi"]
@@ -175,7 +175,7 @@ class SnmpDevice(SpecModel):
         if (self.user is None) != (self.password_from is None):
             yield LOGIN_FAULT
         if self.privacy_from and self.user is None:
-            yield fault(("privacy-from",), "is of version 3", FaultKind.CONFLICT)
+            yield fault(("privacy-from",), "is for version 3", FaultKind.CONFLICT)
 
 
 def secrets_of(device: object) -> tuple[str, ...]:

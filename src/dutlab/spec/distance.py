@@ -73,4 +73,4 @@ class Distance(SpecModel):
         if made is not None and made.jitter is not None and (made.delay is None or made.jitter > made.delay):
             yield fault(("jitter",), "is more than the delay that it varies; write delay too, at least as long", FaultKind.CONFLICT)
         if made is not None and made.queue is not None and made.rate is None:
-            yield fault(("queue",), "nothing waits without a rate; write rate too", FaultKind.CONFLICT)
+            yield fault(("queue",), "without a rate there is no queue; write rate too", FaultKind.CONFLICT)

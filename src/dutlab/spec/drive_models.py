@@ -45,7 +45,7 @@ def read_models(text: str, file: str) -> Models:
         fields = dict(zip(head, (cell.strip() for cell in cells), strict=False))
         model = fields.pop("model", "")
         wrong = [] if model else ["no model"]
-        wrong += [f"{model} is there twice"] if model in models else []
+        wrong += [f"{model} is a duplicate"] if model in models else []
         wrong += [f"{len(cells)} cells under {len(head)} columns"] if len(cells) > len(head) else []
         models[model], unread = _numbers(fields)
         faults += [Fault(file, line, 1, model or "file", printable(one)) for one in (*wrong, *unread)]

@@ -75,7 +75,7 @@ class RatedSpec(SpecModel):
         if made.endurance_tbw is not None:
             yield fault(("endurance_dwpd",), "write the endurance once: endurance_tbw or endurance_dwpd", FaultKind.CONFLICT)
         if lacks := [key for key in ("capacity_bytes", "warranty_years") if getattr(made, key) is None]:
-            yield fault(("endurance_dwpd",), f"is of a day of the warranty; write {' and '.join(lacks)} too", FaultKind.CONFLICT)
+            yield fault(("endurance_dwpd",), f"is per day of the warranty; write {' and '.join(lacks)} too", FaultKind.CONFLICT)
 
     @property
     def endurance_bytes(self) -> float | None:

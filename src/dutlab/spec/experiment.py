@@ -135,7 +135,7 @@ class CustomMode(Commands):
             commands: tuple[str, ...] = getattr(self, key)
             yield from (fault((key, i), "empty command", FaultKind.MISSING) for i, of in enumerate(commands) if not of.strip())
             if commands and not self.start:
-                yield fault((key,), "there is no `start`, whose programs it is about", FaultKind.CONFLICT)
+                yield fault((key,), "it is for the programs of `start`, which is missing", FaultKind.CONFLICT)
 
 
 class Experiment(SpecModel):
@@ -235,6 +235,6 @@ def _profile_faults(made: Experiment | None) -> Iterator[InitErrorDetails]:
     if PerfSensor.kind in made.watch:
         yield fault(
             ("watch", made.watch.index(PerfSensor.kind)),
-            "profiles the search for the limit too; `profile` needs it left out",
+            "profiles the search for the limit too; leave it out with `profile`",
             FaultKind.CONFLICT,
         )

@@ -261,7 +261,7 @@ def _own_faults(own: Mapping[str, set[Any]], factors: Mapping[str, Sequence[Any]
         if name == MODE:
             yield fault(("levels", name), "modes with commands are written under `modes:`", FaultKind.CONFLICT)
         elif name == TUNNELS:
-            yield fault(("levels", name), "modes make the tunnels; call a factor with commands otherwise", FaultKind.CONFLICT)
+            yield fault(("levels", name), "modes make the tunnels; rename a factor with commands", FaultKind.CONFLICT)
         elif name not in factors:
             yield fault(("levels", name), f"no such factor {did_you_mean(name, factors)}", FaultKind.UNKNOWN_NAME)
         else:
@@ -334,7 +334,7 @@ def level_misfits(experiment: Mapping[str, Any], bed: TestbedShape) -> Iterator[
     for name in factors if isinstance(factors, Mapping) else ():
         if is_knob(name) and name not in own and (why := _unturnable(name, bed)):
             commands = "" if name == TUNNELS else "write its levels as commands under `levels:`, or "
-            yield ("factors", name), f"{why}; {commands}call it otherwise and a person is asked"
+            yield ("factors", name), f"{why}; {commands}rename it to have a person asked"
     if isinstance(factors, Mapping) and TUNNELS in factors:
         yield from _misnumbered(experiment, bed)
     for name, levels in own.items():

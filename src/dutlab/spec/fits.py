@@ -72,7 +72,7 @@ def _out_of_reach(workload: WorkloadModel, factors: object, bed: TestbedShape) -
     for name in sorted({link for links in workload.link_sets(bed.bounds) for link in links} & bed.one_machine):
         if workload.needs & {Need.IPERF3, Need.PING}:
             ends = " and ".join(bed.bounds[name].ends)
-            yield f"{ends} of {bed.title} are one machine, whose kernel hands such packets over itself; only generated frames leave"
+            yield f"{ends} of {bed.title} are one machine, whose kernel delivers such packets locally; only generated frames leave"
     levels = factors.get("mode") if isinstance(factors, Mapping) else None
     to = getattr(workload, "to", ())
     into = to if isinstance(to, tuple) else ()
@@ -90,7 +90,7 @@ def _out_of_reach(workload: WorkloadModel, factors: object, bed: TestbedShape) -
     if workload.own_frames and (wrapping := [name for name, of in tunnels.items() if of.between == "networks" and not of.drops_clear]):
         yield f"its frames pass no kernel that wraps them, so they would go past the tunnel in mode {', '.join(wrapping)}"
     if workload.goes_to_sink and (host_to_host := [name for name, of in tunnels.items() if of.between == "hosts"]):
-        yield f"goes on to the sink, which is past the tunnel of mode {', '.join(host_to_host)}: it is between source and DUT; use steps"
+        yield f"goes on to the sink, which is beyond the tunnel of mode {', '.join(host_to_host)}: it is between source and DUT; use steps"
 
 
 def _arrays(factors: object, own: Mapping[str, Any], bed: TestbedShape) -> dict[int, DeclaredMode]:
@@ -122,7 +122,7 @@ def _needs_unmet(workload: WorkloadModel, bed: TestbedShape) -> Iterator[str]:
         if bound.is_segment and not workload.on_segments:
             yield f"goes from one end of a path to the other, but link {name} is a segment: use matrix or path-mtu, or write a path"
         elif closed := [host for host in bound.ends if host not in bed.hosts]:
-            yield f"needs commands at both ends of link {name}, and there is no way into {', '.join(closed)}"
+            yield f"needs commands at both ends of link {name}, and no command reaches {', '.join(closed)}"
         elif Need.FRAMES in workload.needs:
             foreign = [f"{host} is {bed.hosts[host]}" for host in bound.ends if bed.hosts[host] not in RUN_ENGINE]
             if foreign:
@@ -172,7 +172,7 @@ def _mode_misfits(factors: object, own: Mapping[str, Any], bed: TestbedShape) ->
     ends_there = bed.hosts.get(_TUNNELS_FROM) in RUN_ENGINE
     for i, level in enumerate(written):
         if isinstance(level, str) and level in builtin and FAMILY_MODES[bed.family][level].tunnel and not ends_there:
-            state = f"is {bed.hosts[_TUNNELS_FROM]}" if _TUNNELS_FROM in bed.hosts else "is not there, or has no way in"
+            state = f"is {bed.hosts[_TUNNELS_FROM]}" if _TUNNELS_FROM in bed.hosts else "does not exist, or has no login"
             what = f"the tunnels of mode {level} begin on a Linux host called {_TUNNELS_FROM}, which in {bed.title} {state}"
             yield ("factors", "mode", i), what
     yield from bed.unknown_modes([(("factors", "mode", i), level) for i, level in enumerate(written) if isinstance(level, str)], own)

@@ -42,7 +42,7 @@ def scheduler_address(text: str) -> str:
     if match is None or int(match[3]) > 65535:  # noqa: PLR2004 - a port has 16 bits
         raise ValueFault("must be `local` or a scheduler, as in tls://controller.example:8786", FaultKind.TYPE)
     if match[1] == "tcp" and not is_loopback(match[2]):
-        raise ValueError("only tls:// may leave this machine: whoever reaches a scheduler without it has its workers run anything")
+        raise ValueError("only tls:// may leave this machine: without it, any user who reaches a scheduler can run anything on its workers")
     return text
 
 

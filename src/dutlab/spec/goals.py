@@ -107,7 +107,7 @@ def goal_faults(goal: Goal) -> list[tuple[str, str]]:
         low, loss = _percent(goal.width), _percent(goal.loss_ratio)
         faults.append(("width", f"{low} is finer than the loss of {loss} lets two rates differ; write width: {loss} or more"))
     endless = {key for key, s in (("initial", goal.initial_s), ("final", goal.final_s), ("sum", goal.sum_s)) if not 0 < s < float("inf")}
-    faults += [(key, "a duration is above 0 and ends") for key in sorted(endless)]
+    faults += [(key, "a duration must be above 0 and finite") for key in sorted(endless)]
     if not endless & {"initial", "final"} and goal.initial_s > goal.final_s:
         faults.append(("initial", f"the first trials ({goal.initial_s:g} s) would be longer than the last ({goal.final_s:g} s)"))
     if not endless & {"final", "sum"} and goal.final_s > goal.sum_s:

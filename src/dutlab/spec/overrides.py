@@ -39,7 +39,7 @@ def apply(source: Source, overrides: Sequence[str]) -> list[Fault]:
         if not isinstance(source.data, dict):
             continue  # the fault of the file reports this
         if not _put(source, parts, new, number):
-            faults.append(_fault(number, key, "no such place in the file", FaultKind.UNKNOWN_KEY))
+            faults.append(_fault(number, key, "the file has no such place", FaultKind.UNKNOWN_KEY))
     return faults
 
 

@@ -111,7 +111,7 @@ class SnmpPower(SnmpDevice, PowerSpec):
         if self.state is None and (self.state_on is not None or self.state_off is not None):
             yield fault(("state",), "missing; state-on and state-off are its values", FaultKind.MISSING)
         if self.on == self.off or self.told_on == self.told_off:
-            yield fault(("off",), "on and off have one value: nothing could tell them apart", FaultKind.CONFLICT)
+            yield fault(("off",), "on and off have one value: they could not be distinguished", FaultKind.CONFLICT)
 
     @property
     def outlet(self) -> tuple[object, ...]:

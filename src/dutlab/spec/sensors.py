@@ -74,7 +74,7 @@ def _period(seconds: float) -> float:
 
 def _unit(text: str) -> str:
     if not _UNIT.fullmatch(text):
-        raise ValueError(f"{text!r} is not a unit; write it as behind a number: W, degC, rpm, %, /s")
+        raise ValueError(f"{text!r} is not a unit; write it as after a number: W, degC, rpm, %, /s")
     return text
 
 

@@ -80,7 +80,7 @@ class HostSpec(SpecModel):
         if family == MDRAID:
             yield fault(
                 ("family",),
-                "is what a Linux host with drives is in a testbed without links; write linux, and drives",
+                "is the family of a Linux host with drives in a testbed without links; write linux, and drives",
                 FaultKind.CONFLICT,
             )
         if isinstance(family, str) and data.get("cpus") and (system := SYSTEMS.get(family)) and not system.pin:
@@ -98,12 +98,12 @@ class HostSpec(SpecModel):
         if isinstance(family, str) and family in WITHOUT_A_WAY_IN and (ssh is not None or data.get("local") is True):
             yield fault(
                 ("family",),
-                f"{family} cannot be combined with a way in; leave ssh and local out, or name the family",
+                f"{family} cannot be combined with a login; leave ssh and local out, or name the family",
                 FaultKind.CONFLICT,
             )
         if made is not None and made.drives and made.family != "linux":
             yield fault(
-                ("drives",), f"drives of {made.family} cannot be identified and looked at yet; only those of Linux", FaultKind.CONFLICT
+                ("drives",), f"drives of {made.family} cannot be identified and inspected yet; only those of Linux", FaultKind.CONFLICT
             )
         if made is not None:
             yield from _named_twice(made.drives)
@@ -227,7 +227,7 @@ def _host_faults(hosts: Mapping[str, Any], links: Mapping[str, Link], *, in_lab:
         ssh, local, kind = (host.get(key) if isinstance(host, Mapping) else getattr(host, key, None) for key in ("ssh", "local", "family"))
         if isinstance(kind, str) and kind in WITHOUT_A_WAY_IN:
             if name != dut:
-                yield fault(("hosts", name, "family"), f"only the DUT may be {kind}: the others are given commands", FaultKind.CONFLICT)
+                yield fault(("hosts", name, "family"), f"only the DUT may be {kind}: the others run commands", FaultKind.CONFLICT)
         elif not (ssh or local) and not in_lab and isinstance(host, Mapping | HostSpec):
             what = "missing; write how to reach the host, as in root@192.0.2.11, or `local: true` for this machine"
             yield fault(("hosts", name, "ssh"), what, FaultKind.MISSING)

@@ -26,7 +26,7 @@ class RepeatRule:
 
     def __post_init__(self) -> None:
         if not 0 < self.half_width < 1:
-            raise ValueError(f"a half-width lies between 0 % and 100 % of the median, not at {self.half_width:.0%}")
+            raise ValueError(f"a half-width must be between 0 % and 100 % of the median, not {self.half_width:.0%}")
         if order_interval([0.0] * self.most) is None:
             raise ValueError(f"at most {self.most} repeats never have a {CONFIDENCE:.0%} interval; allow at least 6")
 

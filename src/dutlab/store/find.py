@@ -36,7 +36,7 @@ def run_folders(runs: Path) -> dict[str, int]:
         with os.scandir(runs) as entries:
             return {e.name: e.inode() & _MOST for e in entries if not e.name.startswith(".") and _is_folder(e) and is_text(e.name)}
     except OSError as error:
-        raise InputError(f"{runs}: cannot be read: {error.strerror}", remedy="name the folder that run folders lie in") from error
+        raise InputError(f"{runs}: cannot be read: {error.strerror}", remedy="name the folder that holds the run folders") from error
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:

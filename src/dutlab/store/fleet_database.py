@@ -80,7 +80,7 @@ class SqliteDatabase:
                     self._is_ready = True
                 yield db
         except (OSError, sqlite3.Error) as error:
-            remedy = f"see that it can be written, or name another file in {FLEET_DATABASE}"
+            remedy = f"check that it can be written, or name another file in {FLEET_DATABASE}"
             raise FleetDatabaseAway(f"{self.path}: cannot be used: {error}", remedy=remedy) from error
 
 
@@ -111,7 +111,7 @@ class PostgresDatabase:
         except psycopg.ProgrammingError:
             raise NotADatabase("libpq cannot read it") from None  # psycopg's message quotes the address with its password
         except psycopg.Error as error:
-            remedy = "see that PostgreSQL runs and lets you in"
+            remedy = "check that PostgreSQL runs and accepts your login"
             raise FleetDatabaseAway(f"the fleet's database cannot be used: {str(error).strip()}", remedy=remedy) from error
 
     def _migrate(self, db: Any) -> None:  # noqa: ANN401 -- psycopg.Connection, of an extra

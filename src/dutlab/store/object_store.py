@@ -66,7 +66,7 @@ def put_run(run: Path, store: str, environment: Mapping[str, str]) -> str:
         there = _sizes(fs, root)
         if short := [name for name, size in sizes.items() if there.get(name) != size]:
             raise ObjectStoreAway(
-                f"{without_login(url)}: {len(short)} files did not arrive whole, as {short[0]}", remedy="see whether the store is full"
+                f"{without_login(url)}: {len(short)} files did not arrive whole, as {short[0]}", remedy="check whether the store is full"
             )
         with outgoing.open(MANIFEST) as data:
             _put(fs, f"{root}/{MANIFEST}", data)
@@ -181,5 +181,5 @@ def _opened(url: str) -> Iterator[tuple[Any, str]]:
     except (InputError, StoreError, TestbedError):
         raise
     except Exception as error:  # each store has its own exceptions
-        remedy = "see that it runs, has room and lets you in"
+        remedy = "check that it runs, has space and accepts your login"
         raise ObjectStoreAway(f"{about_address(url, error)} ({type(error).__name__})"[:500], remedy=remedy) from error

@@ -67,7 +67,7 @@ class PingWords:
         words = self.v6 if version == _IPV6 else self.v4
         if not words:
             raise MeasurementError(
-                f"ping of {self.system} cannot forbid that IPv{version} is fragmented",
+                f"ping of {self.system} cannot forbid fragmentation of IPv{version}",
                 remedy="measure the path MTU from another system, or over IPv4",
             )
         return [*words, str(payload), address]

@@ -200,5 +200,5 @@ async def _line(process: Process) -> bytes:
         raise HostError(f"did not start within {READY_S:g} s", host=process.host_name) from None
     if not line:
         done = await process.end()
-        raise HostError(f"ended with {done.status} before it began: {done.complaint or 'it said nothing'}", host=process.host_name)
+        raise HostError(f"ended with {done.status} before it began: {done.complaint or 'it printed nothing'}", host=process.host_name)
     return line

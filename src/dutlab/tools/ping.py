@@ -66,7 +66,7 @@ class Ping:
             return f"ping of {words.system}"
         done = await self._hosts[host].run(words.version, check=False)
         if done.status == NO_SUCH_PROGRAM:
-            raise ToolMissing("ping is not there", tool=TOOL, host=host, remedy="install it (Debian: apt install iputils-ping)")
+            raise ToolMissing("ping is not installed", tool=TOOL, host=host, remedy="install it (Debian: apt install iputils-ping)")
         return (done.text.strip() or done.errors.strip()).splitlines()[0][:60] if done.text or done.stderr else "unknown"
 
     async def path_mtu(self, cell: Cell) -> Measured:

@@ -90,7 +90,7 @@ def stream_rates(kept: KeptTrial) -> Recomputed:
         try:
             sent, arrived = _sent_and_arrived(ends, kept.raw)
             if len(sent) != len(names):
-                raise CannotRecompute(f"its raw files tell of {len(sent)} streams on link {link}, and {len(names)} were asked for")
+                raise CannotRecompute(f"its raw files have {len(sent)} streams on link {link}, and {len(names)} were asked for")
             rates_by_link[link] = {
                 part_figure(name, "received_pps"): _rate(of, arrived)
                 for name, of in zip(names, sorted(sent, key=lambda s: s.stream), strict=True)

@@ -21,7 +21,7 @@ def optics(p: Inventory) -> Iterator[Finding]:
             yield Finding(
                 "weak-optics",
                 f"the transceiver exceeds its own thresholds: {fault}",
-                unknown_price("beyond its limits no standard bounds how many bits a module gets wrong; each costs a frame"),
+                unknown_price("outside its thresholds a module's bit error rate has no bound; each error costs a frame"),
                 (str(port),),
                 (Evidence(port.host, read_optic(p, port), str(fault)),),
                 (CureStep(port.host, "by hand: clean the connectors, look for tight bends, then try another module and another fibre"),),
@@ -57,7 +57,7 @@ def flow_control(p: Inventory) -> Iterator[Finding]:
         on = [direction for direction in ("rx", "tx") if pause.get(direction) is True]
         if not on or card.get("kind") not in (None, "physical"):
             continue
-        at_router = "; on a router one full port so stops the packets of all others" if port.host == p.dut else ""
+        at_router = "; on a router one full port thus stops the packets of all others" if port.host == p.dut else ""
         yield Finding(
             "flow-control",
             f"flow control is on ({' and '.join(on)}): a full receiver slows its sender instead of losing frames{at_router}",

@@ -86,7 +86,7 @@ def small_ring(p: Inventory) -> Iterator[Finding]:
         yield Finding(
             "small-ring",
             f"the receive ring holds {now} frames of {most} possible{how}",
-            unknown_price("none while its core empties the ring in time; otherwise every frame that arrives"),
+            unknown_price("none while its core empties the ring in time; otherwise each further frame is lost"),
             (str(port),),
             (Evidence(port.host, shell("ethtool", "-g", port.interface), f"RX {now}, at most {most}"),),
             (CureStep(port.host, shell("ethtool", "-G", port.interface, "rx", most)),),
@@ -127,7 +127,7 @@ def shared_core(p: Inventory) -> Iterator[Finding]:
             yield _shared(p, host, f"the DUT forwards on core {numbers}, where the {host} works too", _SHARED, numbers)
         elif pairs := [(mine, its) for group in groups for mine in sorted(group & set(cores)) for its in sorted(group & dut)]:
             numbers = ", ".join(f"{mine} and {its}" for mine, its in pairs)
-            what = f"threads {numbers} are of one core: the {host} works on the one, the DUT forwards on the other"
+            what = f"threads {numbers} share one core: the {host} uses one, the DUT forwards on the other"
             yield _shared(
                 p, host, what, unknown_price("two threads of a core share its units and caches; how much depends on the work"), numbers
             )
@@ -144,7 +144,7 @@ def far_node(p: Inventory) -> Iterator[Finding]:
             files = [f"/proc/irq/{n}/smp_affinity_list" for n in far]
             yield Finding(
                 "far-node",
-                f"{len(far)} queues of the card interrupt cores of another NUMA node; near it are {card.get('near_cores')}",
+                f"{len(far)} queues of the card interrupt cores of another NUMA node; cores of its own node: {card.get('near_cores')}",
                 FAR_NODE,
                 (str(port),),
                 tuple(Evidence(port.host, f"/proc/irq/{n}/effective_affinity_list", str(of.get("cores_now"))) for n, of in far.items()),
@@ -170,7 +170,7 @@ def _texts(value: object) -> list[object]:
 def _offloads_price(off: Sequence[str]) -> Price:
     """Price of the most expensive offload that is off."""
     dear = {"tcp-segmentation-offload": NO_TSO, "generic-receive-offload": NO_GRO}
-    return next((price for name, price in dear.items() if name in off), unknown_price("it costs a core the work of each byte or frame"))
+    return next((price for name, price in dear.items() if name in off), unknown_price("a core does this work for each byte or frame"))
 
 
 def _spread(p: Inventory, port: InventoryPort, queues: Mapping[str, Any]) -> Price:

@@ -35,7 +35,7 @@ def both_ways(p: Inventory) -> Iterator[Finding]:
             yield Finding(
                 "both-ways",
                 f"workload {load.workload} sends in both directions at once: a card, a slot or a core that both share makes each slower",
-                Price(None, "", "it is measured, not computed: forward, back, and both together, of which neither says the others"),
+                Price(None, "", "measure it: forward, reverse and both together; none of them predicts another"),
                 tuple(f"link {link.name}" for link in p.links),
                 (Evidence(source, "the experiment file", f"{load.workload}: direction: bidir"),),
                 (CureStep(source, f"by hand: measure {load.workload} also with `direction: forward` and with `direction: reverse`"),),

@@ -49,7 +49,7 @@ def carried(p: Inventory) -> Iterator[Finding]:
             f"between {cable.sender} and {cable.receiver} packets of {cable.mtu} bytes pass, but none of {meant}, the MTU of both{why}",
             _price(cable.mtu, meant),
             (f"link {cable.link}",),
-            (Evidence(cable.sender.host, "ping, not to be fragmented", f"{cable.mtu} bytes pass, {meant} do not"),),
+            (Evidence(cable.sender.host, "ping with fragmentation forbidden", f"{cable.mtu} bytes pass, {meant} do not"),),
             (
                 CureStep(
                     cable.sender.host,

@@ -41,7 +41,7 @@ def iperf3_threads(p: Inventory) -> Iterator[Finding]:
     if version_by_host:
         yield Finding(
             "iperf3-one-thread", f"iperf3 before {_THREADS.since} serves all streams of a test with one thread",
-            unknown_price("nothing where one core is enough for all streams"),
+            unknown_price("none where one core is enough for all streams"),
             tuple(version_by_host), tuple(Evidence(host, _READ, version) for host, version in version_by_host.items()),
             tuple(CureStep(host, f"by hand: install iperf3 {_THREADS.since} or later") for host in version_by_host),
             tuple(CureStep(host, "by hand: install the version that was there") for host in version_by_host),

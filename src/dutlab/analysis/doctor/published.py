@@ -27,8 +27,8 @@ PF_FREEBSD = Price(
 )
 SETPERF = Price(_lost(38.9, 55.7), "TCP goodput", f"published: {_APU2}, pf skipped: 38.9 MB/s with hw.setperf 0, 55.7 MB/s with 100")
 BOOST_AND_PCIE = (
-    "of neither alone; published: OpenBSD on a PC Engines APU2, pf skipped, changed CPU boost and PCIe power management together: "
-    f"36.5 MB/s became 55.7, so both cost {_lost(36.5, 55.7):.1f} % there"
+    "not known for each alone; published: OpenBSD on a PC Engines APU2, pf skipped, CPU boost and PCIe power management "
+    f"changed together: 36.5 MB/s became 55.7, so both cost {_lost(36.5, 55.7):.1f} % there"
 )
 FAR_NODE = Price(20.0, "TCP goodput of a core", f"published: {_HOST_STACK}: a flow served by a core of another node than its card's")
 NO_TSO = Price(

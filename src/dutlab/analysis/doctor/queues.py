@@ -15,7 +15,7 @@ SLOW_BPS = 1e9
 _MORE_FROM_OUTSIDE: Mapping[str, str] = {
     "virtio_net": "give the guest's card queues (libvirt: <driver name='vhost' queues='{n}'/>; QEMU: -netdev …,queues={n} with "
     "-device virtio-net-pci,mq=on,vectors={vectors})",
-    "vtnet": "give the guest's card queues on its host, and leave hw.vtnet.mq_disable at 0; ALTQ in the kernel leaves one",
+    "vtnet": "give the guest's card queues on its host, and leave hw.vtnet.mq_disable at 0; with ALTQ in the kernel it has one",
     "vmxnet3": "let the guest use MSI-X and give it {n} processors: vmxnet3 has as many queues, rounded down to a power of two",
     "vmx": "let the guest use MSI-X (hw.pci.honor_msi_blacklist=0 in /boot/loader.conf), and give it {n} processors",
     "hv_netvsc": "let Hyper-V spread the guest's card: Set-VMNetworkAdapter -VMName NAME -VmmqEnabled $true -VrssEnabled $true",
@@ -63,7 +63,7 @@ def netisr_one_thread(p: Inventory) -> Iterator[Finding]:
             continue
         yield Finding(
             "netisr-one-thread",
-            f"all packets pass the one thread of netisr, on a machine of {cores} cores",
+            f"one thread of netisr processes all packets, on a machine of {cores} cores",
             Price(100 * (1 - 1 / cores), f"what {cores} cores would do, at most", f"computed: 1 - 1 / {cores}, if the thread is the limit"),
             (host,),
             (Evidence(host, "sysctl net.isr.numthreads net.isr.dispatch net.inet.rss.enabled", f"{threads}, {dispatch}, {int(rss)}"),),

@@ -38,7 +38,7 @@ def narrow_slot(p: Inventory) -> Iterator[Finding]:
         if carries >= need and not below:
             continue
         formula = (
-            f"{now} carries {carries / 1e9:.3g} GB/s to the host with {payload}-byte payloads; {_names(ports)} can bring {need / 1e9:.3g}"
+            f"{now} carries {carries / 1e9:.3g} GB/s to the host with {payload}-byte payloads; {_names(ports)} can deliver {need / 1e9:.3g}"
         )
         price = Price(100 * max(0.0, 1 - carries / need), "line rate with 1518-byte frames", f"computed: {formula}") if need else _NO_SPEED
         which = f"{now} where {most} is possible" if below else f"{now}"
@@ -46,7 +46,7 @@ def narrow_slot(p: Inventory) -> Iterator[Finding]:
         cure = f"reseat the card, or move it to a slot {slot}" if below else f"move the card to a slot {slot}"
         yield Finding(
             "narrow-slot",
-            f"the card sits behind a PCI Express link of {which}",
+            f"the card is on a PCI Express link of {which}",
             price,
             tuple(map(str, ports)),
             _links_read(p, ports[0].host, step),
@@ -122,9 +122,7 @@ def _payload_price(link: PcieLink | None, speed: float | None, now: int, most: i
     need = speed / 8 * _FRAME_SHARE
     before, after = (min(need, link.bytes_per_s * payload_share(size, TO_HOST_OVERHEAD)) for size in (now, most))
     shares = f"{now} / ({now} + {TO_HOST_OVERHEAD}) against {most} / ({most} + {TO_HOST_OVERHEAD}) of {link}"
-    return Price(
-        100 * (after - before) / after, "line rate with 1518-byte frames", f"computed: {shares}, of which {need / 1e9:.3g} GB/s are needed"
-    )
+    return Price(100 * (after - before) / after, "line rate with 1518-byte frames", f"computed: {shares}; {need / 1e9:.3g} GB/s are needed")
 
 
 def _way(p: Inventory, port: InventoryPort) -> Sequence[_Device]:

@@ -31,7 +31,7 @@ def firewall(p: Inventory) -> Iterator[Finding]:
         if legacy:
             cure.append(f"iptables-legacy-save > {_KEPT_LEGACY} && iptables-legacy -F")
             undo.append(f"iptables-legacy-restore < {_KEPT_LEGACY}")
-        when = "before its mode is set" if host == p.dut else "on a host that is to send or receive only"
+        when = "before its mode is set" if host == p.dut else "on a host that only sends or receives"
         yield Finding(
             "firewall-in-the-way",
             f"a software firewall has rules {when}",
@@ -48,7 +48,7 @@ def pf(p: Inventory) -> Iterator[Finding]:
     for host in p.facts:
         if host != p.dut and p.fact(host, "firewall", "pf_enabled") is True:
             yield Finding(
-                "firewall-in-the-way", "pf is on, on a host that is to send or receive only",
+                "firewall-in-the-way", "pf is on, on a host that only sends or receives",
                 PF_RULE if p.text(host, "kernel", "name") == "OpenBSD" else PF_FREEBSD, (host,),
                 (Evidence(host, "pfctl -s info", "Status: Enabled"),), (CureStep(host, "pfctl -d"),), (CureStep(host, "pfctl -e"),),
             )  # fmt: skip

@@ -23,7 +23,7 @@ def conntrack_full(p: Inventory) -> Iterator[Finding]:
         share = 100 * tracked / most
         yield Finding(
             "conntrack-full",
-            f"the table of connections is {share:.4g} % full: packets of new ones are dropped when it is",
+            f"the connection table is {share:.4g} % full; once it is full, packets of new connections are dropped",
             Price(share, "the table of connections", f"read: {tracked} of {most} entries; the rest is left for the flows of a measurement"),
             (host,),
             (Evidence(host, _COUNT, str(tracked)), Evidence(host, f"sysctl {_MAX}", str(most))),
@@ -46,7 +46,7 @@ def conntrack_hash(p: Inventory) -> Iterator[Finding]:
         yield Finding(
             "conntrack-hash",
             f"the hash of tracked connections has {buckets} buckets for {most} connections: lists of {full:.3g} entries when it is full",
-            unknown_price(f"each packet walks half a list, of {now:.3g} entries now; an entry is a cache line that is seldom there"),
+            unknown_price(f"each packet searches half a list, of {now:.3g} entries now; most entries are cache misses"),
             (host,),
             (Evidence(host, f"sysctl {_BUCKETS} {_MAX}", f"{buckets}, {most}"),),
             (CureStep(host, _set(p, host, _BUCKETS, most)),),

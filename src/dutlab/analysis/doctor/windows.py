@@ -61,7 +61,7 @@ def driver_age(p: Inventory) -> Iterator[Finding]:
             yield Finding(
                 "driver-age",
                 f"the adapter's driver is {years:.0f} years old",
-                unknown_price("what its vendor mended since is in the release notes of the driver"),
+                unknown_price("the driver's release notes list what its vendor has fixed since"),
                 (str(port),),
                 (Evidence(port.host, f"Get-NetAdapter -Name {powershell_quoted(port.interface)}", f"DriverDate {driver_day}"),),
                 (CureStep(port.host, "by hand: install the vendor's current driver"),),

@@ -182,7 +182,7 @@ def what_limited(facts: Facts) -> LimitFinding:
     if corrected.untested:
         return best_of([_line(corrected, refuted), no_verdict((corrected.untested,), "offer more")], ())
     if _follows_load(corrected, ALL_TAKEN) and corrected.lossless:
-        sentence = f"all of the {corrected.text(corrected.asked or 0.0)} that was asked was forwarded"
+        sentence = f"all of the {corrected.text(corrected.asked or 0.0)} that was asked for was forwarded"
         return best_of([_line(corrected, refuted), no_verdict((sentence,), "offer more")], ())
     return best_of([_line(corrected, refuted), *(rule(corrected) for rule in RULES)], _missing(corrected))
 
@@ -211,7 +211,7 @@ def _line(f: Facts, refuted: str) -> LimitFinding | None:
     sentence = f"{f.text(f.value)} is {share:.1%} of the {f.text(f.line)} that the link carries"
     next_ = "drive more links at once, or smaller frames, to find the next limit"
     if refuted:
-        return LimitFinding(LimitCause.LINE, Confidence(sure - 1), (refuted, sentence), "say the MTU of the path, then compare again")
+        return LimitFinding(LimitCause.LINE, Confidence(sure - 1), (refuted, sentence), "give the MTU of the path, then compare again")
     return LimitFinding(LimitCause.LINE, sure, (f"{sentence}, {f.assumed}" if f.assumed else sentence,), next_)
 
 
@@ -221,7 +221,7 @@ def _follows_load(f: Facts, share: float) -> bool:
 
 
 def _rig(f: Facts) -> LimitFinding:
-    return LimitFinding(LimitCause.RIG, Confidence.SHOWN, (f.rig,), "use a faster generator or sink; the DUT's own limit may lie higher")
+    return LimitFinding(LimitCause.RIG, Confidence.SHOWN, (f.rig,), "use a faster generator or sink; the DUT's own limit may be higher")
 
 
 def _generator(f: Facts) -> LimitFinding | None:
@@ -238,7 +238,7 @@ def _generator(f: Facts) -> LimitFinding | None:
     else:
         return None
     return LimitFinding(LimitCause.GENERATOR, Confidence.SHOWN if busy else Confidence.LIKELY, (sentence,),
-                   "use a faster generator or larger packets; the DUT's own limit lies higher")  # fmt: skip
+                   "use a faster generator or larger packets; the DUT's own limit is higher")  # fmt: skip
 
 
 def _sink(f: Facts) -> LimitFinding | None:
@@ -348,9 +348,7 @@ def _polling(f: Facts) -> LimitFinding | None:
         return None
     cores = ", ".join(map(str, sorted(f.polling)))
     full = f.call_share is not None and f.call_share >= FULL_CALLS
-    took = (
-        f"found {f.call_share:.0%} of the most frames that it takes at once" if full else f"had frames in {f.cycle_share:.0%} of its cycles"
-    )
+    took = f"found {f.call_share:.0%} of its largest batch in each poll" if full else f"had frames in {f.cycle_share:.0%} of its cycles"
     why = (f"the DUT polls on core {cores}, and {took}", *_pressure(f))
     sure = Confidence.SHOWN if _pressure(f) else Confidence.LIKELY
     if f.shared_cores:  # its cycles also count time in which other programs have the core

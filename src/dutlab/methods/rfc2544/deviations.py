@@ -76,9 +76,9 @@ def _addresses(used: Sequence[IPAddress]) -> str:
 def _of_networks(setting: Rfc2544Setting, addresses: Sequence[IPAddress]) -> Iterator[str]:
     if setting.networks > 1:
         yield f"§12: the pseudo-random order of destinations repeats: each {setting.networks} frames go to every network once"
-        yield "§12, appendix C.2.4: all networks lie behind one router, the tester's own address"
+        yield "§12, appendix C.2.4: all networks are behind one router, the tester's own address"
         if any(address.version == 4 for address in addresses):  # noqa: PLR2004 - the version number of the protocol itself
-            yield "§12, appendix C.2.2: the networks are of 25 bits or more, not of 24, of which too few are free"
+            yield "§12, appendix C.2.2: the networks are of 25 bits or more, because too few of 24 are free"
         if Benchmark.BACK_TO_BACK in setting.tests:
             yield f"§12: a burst of fewer than {setting.networks} frames goes to as many networks as it has frames"
     elif setting.networks == max(setting.all_networks):
@@ -93,7 +93,7 @@ def _of_modifiers(setting: Rfc2544Setting) -> Iterator[str]:
     yield f"§11: {', '.join(without)}: not mixed in" if without else "§11: every modifier at once, not one after the other"
     yield "§11.4: filters are modes of the DUT (filter-1, filter-25)"
     if Modifier.BROADCAST in setting.modifiers:
-        yield "§11.1: 1 broadcast frame for each 100 test frames: test frames with that hardware address, of which none is counted"
+        yield "§11.1: 1 broadcast frame for each 100 test frames: test frames with that hardware address, which are not counted"
         yield "§11.1: loads without a set rate have no broadcast frames"
     if Modifier.MANAGEMENT in setting.modifiers:
         yield "§11.2: queries follow one another by a second and come from the source's own stack, not as the first frame of each second"
@@ -107,7 +107,7 @@ def _of_ipv6(setting: Rfc2544Setting, addresses: Sequence[IPAddress]) -> Iterato
     if 6 not in versions:  # noqa: PLR2004 - the version number of the protocol itself
         return
     if setting.frame_size.parts[0][0] == SHORTEST_IPV6_FRAME:
-        yield f"RFC 5180 §5: {SHORTEST_IPV6_FRAME} bytes stand for 64; a shorter frame over IPv6 has no room for a probe"
+        yield f"RFC 5180 §5: {SHORTEST_IPV6_FRAME} bytes replace 64; a shorter frame over IPv6 has no room for a probe"
     yield from _of_headers(setting)
     yield "RFC 5180 §5.2.2: destinations are of one prefix length, not of 48, 64, 126 and 128 bits"
     if Benchmark.BACK_TO_BACK in setting.tests:

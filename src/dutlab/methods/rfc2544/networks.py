@@ -67,7 +67,7 @@ async def networks_of(bench: Bench, links: Sequence[str], setting: Rfc2544Settin
             "prefix_bits": spread.length,
         }
         if bench.routes is None:
-            notes.append(f"routes cannot be loaded into this DUT: it must have its own to {spread.network} by way of the {end.value}")
+            notes.append(f"routes cannot be loaded into this DUT: it must have its own to {spread.network} via the {end.value}")
             rows.append({**row, "routes_loaded": None, "routes_checked": None})
             continue
         loaded = await load_checked(bench.routes, link, spread, end)

@@ -94,7 +94,7 @@ def _of_link(series: Sequence[tuple[float, dict[str, float]]], high: Pps, low: P
     edge = low + (high - low) * SETTLED
     dropped = next((i for i in range(1, len(rates)) if rates[i - 1][1] > edge and rates[i][1] <= high * 0.98), None)
     if dropped is None:
-        raise MeasurementError("the drop of the rate is not to be seen in the generator's readings")
+        raise MeasurementError("the generator's readings do not show the drop of the rate")
     start, end = rates[dropped - 1][0], rates[dropped][0]
     share = min(max((rates[dropped][1] - low) / (high - low), 0.0), 1.0)
     instant = start + share * (end - start)

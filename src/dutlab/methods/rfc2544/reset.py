@@ -75,7 +75,7 @@ async def _by_power(power: PowerControl, off: Seconds) -> tuple[float, float, fl
 
 def _words(first: PowerCut) -> str:
     mode = f", {first.mode_s:.1f} s of that for its mode, which is set again" if first.mode_s >= 0.05 else ""  # noqa: PLR2004 -- rounding
-    return f"the power was cut once before, without load: the DUT was back {first.back_s:.1f} s after it was given{mode}"
+    return f"the power was cut once before, without load: the DUT was back {first.back_s:.1f} s after power returned{mode}"
 
 
 async def _one(stand: SuiteContext, rate: Pps, reset: _Reset) -> tuple[Row, str]:
@@ -107,5 +107,5 @@ async def _one(stand: SuiteContext, rate: Pps, reset: _Reset) -> tuple[Row, str]
             "reset_ns": 0.0,
         }, f"after the {kind} reset the DUT forwarded at once: the command to switch off took {unsure_s:.3g} s"
     if reset_s <= 0:
-        return {**row, "reset_ns": None}, f"in the {kind} reset fewer frames were lost than fell due without power: is it the DUT's outlet?"
+        return {**row, "reset_ns": None}, f"in the {kind} reset fewer frames were lost than were due without power: is it the DUT's outlet?"
     return row, ""

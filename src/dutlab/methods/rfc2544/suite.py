@@ -47,7 +47,7 @@ async def measure(bench: Bench, cell: Cell, *, sleep: Sleep = asyncio.sleep) -> 
     stand = replace(stand, maximum=Pps(highest / (1 + modifiers.broadcast_ratio)), maximum_is=words)
     results, notes = await _in_order(stand)
     if not results:
-        raise MeasurementError("no test found anything: " + "; ".join(notes), raw=dict(paced.raw))
+        raise MeasurementError("no test has a result: " + "; ".join(notes), raw=dict(paced.raw))
     addresses = [address for link in cell.links for address in bench.addresses.get(link, ())]
     sentences = deviations(setting, cell.links, maximum_is=words, addresses=addresses, power_is_cut=bench.power is not None)
     tables: dict[str, Table] = {test.value.replace("-", "_"): result.rows for test, result in results.items()}

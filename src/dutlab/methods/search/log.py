@@ -89,7 +89,7 @@ class SearchLog:
     async def answer(self, ask: NextTrial) -> SearchTrial:
         """Run the trial that the search asks for, until it has a usable result. Raises Ended, and errors of the generator's first trial."""
         if self._spent >= self._budget:
-            raise Ended(f"{self._spent:.0f} s are spent, and it was given {self._budget:.0f} s")
+            raise Ended(f"{self._spent:.0f} s are spent, and the budget is {self._budget:.0f} s")
         counted = sum(t.counts for t in self.trials)
         allowed = None
         if self.search.early_stop is EarlyStop.AT_ONCE and counted >= HINTS:

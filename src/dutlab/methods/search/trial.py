@@ -176,7 +176,7 @@ def _contradictions(flow: Flow) -> list[str]:
     """Return contradictions among one link's counters."""
     faults = []
     if flow.lost_frames < 0:
-        faults.append(f"link {flow.link}: {-flow.lost_frames} frames more came back than were sent")
+        faults.append(f"link {flow.link}: {-flow.lost_frames} more frames came back than were sent")
     elif not flow.balances:
         faults.append(
             f"link {flow.link}: asked {flow.intended_frames}, sent {flow.sent_frames}, refused {flow.refused_frames}, "

@@ -32,7 +32,7 @@ async def measure(bench: Bench, cell: Cell) -> Measured:
     """Run the tests of the setting. Raises InputError, HostError, ToolMissing, MachineTooBusy; MeasurementError if no test has a result."""
     setting, link = cell.setting_as(StateSetting), cell.links[0]
     if (states := bench.states) is None:
-        raise MeasurementError("nothing is known of this DUT's state table", remedy="take a DUT of family linux")
+        raise MeasurementError("this DUT's state table cannot be read", remedy="take a DUT of family linux")
     await _limited(states, setting)
     figures, tables, notes, doubts = dict[str, float](), dict[str, Table](), list[str](), list[Doubt]()
     fill, failed = setting.fill_pps, list[str]()

@@ -112,7 +112,7 @@ class Phases:
         learned = outcome.learned.get(self.link)
         if learned is None:
             raise MeasurementError(
-                "the generator does not tell which addresses and ports came out of the DUT", remedy="leave generator out"
+                "the generator does not report which addresses and ports came out of the DUT", remedy="leave generator out"
             )
         return outcome, learned
 
@@ -128,7 +128,7 @@ class Phases:
             await self.sleep(self.setting.expires_s)
         else:
             raise MeasurementError(
-                "nothing makes this DUT forget its connections",
+                "this DUT's connections cannot be flushed",
                 remedy="write expires: the longest time-out of its connections, or take a DUT of family linux",
             )
 

@@ -35,7 +35,7 @@ class TearDown:
 async def measure(phases: Phases, connections: int, rate_per_s: float, *, clock: Clock = time.monotonic) -> TearDown:
     """Run the test. Raises MeasurementError, HostError."""
     if phases.states is None:
-        raise MeasurementError("nothing deletes the connections of this DUT at once", remedy="take a DUT of family linux")
+        raise MeasurementError("this DUT cannot delete all of its connections at once", remedy="take a DUT of family linux")
     await phases.forget()
     empty = []
     for _ in range(EMPTY_TIMES):

@@ -61,7 +61,7 @@ def ladder(drives: int, drive: DriveRating, load: Load, *, array: Array | None =
     insist([
         positive(drives, "the number of drives"),
         positive(load.block, "the block size"),
-        "" if 0 <= load.writes <= 1 else f"the share of writes lies between 0 and 1, not {load.writes:g}",
+        "" if 0 <= load.writes <= 1 else f"the share of writes must be between 0 and 1, not {load.writes:g}",
         "" if array is None or array.drives == drives else f"the array has {array.drives} drives, not {drives}",
     ])  # fmt: skip
     one = rated_iops(drive, load)

@@ -46,7 +46,7 @@ class PcieLink:
 
     def __post_init__(self) -> None:
         insist([
-            "" if self.generation in GENERATIONS else f"there is no generation {self.generation} here, only {any_of(GENERATIONS)}",
+            "" if self.generation in GENERATIONS else f"generation {self.generation} is not known, only {any_of(GENERATIONS)}",
             "" if self.width in WIDTHS else f"a link has {any_of(WIDTHS)} lanes, not {self.width}",
         ])  # fmt: skip
 

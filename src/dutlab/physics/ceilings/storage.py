@@ -38,7 +38,7 @@ def disk_ceilings(interface: str, lanes: int = 1) -> tuple[Ceiling, ...]:
     """Return the ceiling of a drive's cable or a controller's wide port, by its name in CABLES. Raises ValueError."""
     cable = CABLES.get(interface)
     insist([
-        "" if cable else f"{interface!r} is not an interface here; there are {', '.join(CABLES)}; for NVMe ask for pcie",
+        "" if cable else f"{interface!r} is not a known interface; known are {', '.join(CABLES)}; for NVMe ask for pcie",
         positive(lanes, "the number of lanes"),
         "a SATA drive has one lane" if interface.startswith("sata") and lanes != 1 else "",
     ])  # fmt: skip
@@ -173,7 +173,7 @@ def raid_ceilings(array: Array, drive: DriveRating, *, write_share: float | None
     insist([
         "" if any(v is not None for v in rated) else "a rating of the drive is needed: IOPS or bytes a second, of reads or writes",
         *(positive(v, "a drive's rating") for v in rated if v is not None),
-        "" if write_share is None or 0 <= write_share <= 1 else f"the share of writes lies between 0 and 1, not {write_share:g}",
+        "" if write_share is None or 0 <= write_share <= 1 else f"the share of writes must be between 0 and 1, not {write_share:g}",
         "" if write_share is None or drive.read_iops is not None else "the mix of reads and writes needs the drive's read IOPS",
         "" if not degraded or array.level else "RAID 0 with a drive gone holds nothing",
     ])  # fmt: skip

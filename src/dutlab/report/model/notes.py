@@ -141,7 +141,7 @@ def _joint_doubts(group: Group) -> list[DoubtRecord]:
                 kind="REPEATS_MISSING",
                 grade="warning",
                 text="some repeats have no result; the median is of the others",
-                remedy="see the trials without a result; `dutlab resume` does those that were cut",
+                remedy="see the trials without a result; `dutlab resume` repeats those that were cut",
                 detail=detail,
             )
         )

@@ -38,7 +38,7 @@ def check_tables(checks: Sequence[CheckLine]) -> tuple[Table, ...]:
     """Return a table of each mode's checks before its trials, with how often each held; checks that failed at least once are marked."""
     broken = sum(check.broken for check in checks)
     title = f"{plural(len(checks), 'check')}, {f'{broken} did not hold' if broken else 'all held'}"
-    columns = (Column("what was looked at"), Column("held", align="right"), Column("found"))
+    columns = (Column("what was checked"), Column("held", align="right"), Column("found"))
     rows = (Row(c.mode, (c.what, f"{c.passed} of {c.total}", c.found), broken=c.broken) for c in checks)
     return _one("checks", title, columns, rows, folded=not broken)
 

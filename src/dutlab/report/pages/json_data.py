@@ -53,7 +53,7 @@ def report_schema() -> dict[str, Any]:
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Report",
-        "description": "report.json: figures in base units, of which the name of each says the last; every part of a run is always there.",
+        "description": "report.json: figures in base units, named at the end of each name; every part of a run is always present.",
         "type": "object",
         "properties": {
             "schema_version": {"const": REPORT_SCHEMA_VERSION},

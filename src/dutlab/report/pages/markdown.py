@@ -33,10 +33,10 @@ def _parts(r: RunReport) -> Iterable[str]:
         f"{plural(r.course.repeats, 'repeat')}, order {text(r.course.order)} (seed {text(r.course.seed)})."
     )
     if r.lab is not None:
-        yield "> **Embedded lab: relative figures.** Compare modes with one another; the absolute figures say nothing about real hardware."
+        yield "> **Embedded lab: relative figures.** Compare modes with one another; absolute figures do not apply to real hardware."
     if r.simulated:
         named = text(", ".join(r.simulated))
-        yield f"> **Simulated readings.** Watts, temperatures and all that rests on them are made up: nothing measured {named}."
+        yield f"> **Simulated readings.** Watts, temperatures and figures from them are made up: the readings of {named} are simulated."
     if r.busy:
         yield f"> **⚠ {text(r.busy[:1].upper() + r.busy[1:])}**"
     for note in r.severe:

@@ -286,7 +286,7 @@ def _beyond(above: Sequence[tuple[float, str]], sizes: int, unit: Unit) -> str:
         return ""
     most, size = max(above)
     limit = f"{unit.text(most * unit.scale)} at {size}"
-    return f"The link's ceiling lies above this plot for {len(above)} of {sizes} sizes ({limit}); the table has it."
+    return f"The link's ceiling is above this plot for {len(above)} of {sizes} sizes ({limit}); the table has it."
 
 
 def _of_links(table: Table) -> str:

@@ -61,7 +61,7 @@ def effects_of_run(run: ComparedRun, figure: str, asked: CompareRequest) -> Anal
 
     ruled = by_the_rule(analysis, cells, between, overall_of(every, cells_by_key, run.modes))
     tests = decisions[0][1].tests
-    basis = f"effects of modes and levels: as `dutlab compare` has them (p: Holm over {plural(tests, 'pair')}); others: {analysis.rests_on}"
+    basis = f"effects of modes and levels: as in `dutlab compare` (p: Holm over {plural(tests, 'pair')}); others: {analysis.rests_on}"
     return replace(ruled, rests_on=basis) if any(e.sure.verdict is not None for e in ruled.effects) else ruled
 
 

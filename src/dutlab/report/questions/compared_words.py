@@ -62,7 +62,7 @@ _DESIGN = {
 }
 
 _STRETCHES = (
-    "Measured one after the other in one run: the intervals do not cover what changed between these two stretches of it, so only "
+    "Measured one after the other in one run: the intervals do not cover changes between these two parts of it, so only "
     "changes beyond {least} count (--least). Plan the modes in turn (repeats, order: shuffled) to see smaller ones."
 )
 
@@ -77,7 +77,7 @@ def _about_design(pair: ComparedPair) -> str:
     return sentence.format(least=f"{pair.comparisons[0].least * 100:g} %", rounds=rounds) + alone + unknown
 
 
-_TELLS = "three runs a side (--against), set up for each, tell"
+_TELLS = "three runs a side (--against), each set up again, show it"
 _ONE_RUN = f" A single run may fall into a slow hour: with a second run, or against {ENOUGH_FOR_ONE}, smaller changes count."
 
 

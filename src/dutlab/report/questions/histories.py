@@ -66,7 +66,7 @@ class CellHistory:
             lines.append(f"{what} {s.ratio:.2g} times as far, from {s.after} on ({p_words(s.p)})")
         for run in self.found.apart:
             newest = run == self.found.points[-1].run
-            tail = "the runs before it; one more run will show whether that stays" if newest else "the runs around it"
+            tail = "the runs before it; one more run will show whether that lasts" if newest else "the runs around it"
             lines.append(f"{run} differs from {tail}")
         if self.found.changes and not self.better:
             lines.append(f"whether more of it is better is not known: say it with --better {self.figure}=higher, or =lower")

@@ -67,10 +67,10 @@ def order_words(order: ContestResult) -> Iterator[str]:
         yield from _ties(order, runs)
     else:
         few = "repeats" if runs == 1 else "runs that have both"
-        yield f"So few {few} could prove no order of {len(order.places)} cells: repeat more often, or add runs."
+        yield f"Too few {few} to prove an order of {len(order.places)} cells: repeat more often, or add runs."
     unseen = [c.provable for pair in order.ties if (c := pair.comparison).provable is not None]
     if runs > 1 and unseen:
-        yield f"So many runs prove a difference of {max(unseen) * 100:.2g} % four times in five; for smaller ones add runs, not repeats."
+        yield f"These runs prove a difference of {max(unseen) * 100:.2g} % four times in five; for smaller ones add runs, not repeats."
 
 
 def method_words(orders: Sequence[ContestResult]) -> str:
@@ -100,7 +100,7 @@ def _ties(order: ContestResult, runs: int) -> Iterator[str]:
 def _tie_order(pair: RankedPair) -> str:
     if pair.against:
         return f", and {_numbers(pair.against)} {'has' if len(pair.against) == 1 else 'have'} them the other way round"
-    return ", though their medians lie the same way in every run"
+    return ", though their medians have the same order in every run"
 
 
 def _pair_count(told: int, pairs: int) -> str:

@@ -33,7 +33,7 @@ def per_of(text: str, runs: Sequence[ComparedRun]) -> Per:
         if word == WATT:
             return Per(WATT, tuple(_watts(run) for run in runs))
         if word != CORE:
-            raise InputError(f"--per {text}: of how much {word}?", remedy=f"say it of each run in turn, as in --per {word}=90,25")
+            raise InputError(f"--per {text}: of how much {word}?", remedy=f"write one for each run in turn, as in --per {word}=90,25")
         return Per(CORE, tuple(_cores(run) for run in runs))
     try:
         amounts = tuple(float(v) for v in values.split(","))
@@ -67,7 +67,7 @@ def _cores(run: ComparedRun) -> float:
     hosts = run.facts.get("hosts")
     cpu = hosts.get(dut_of(run.facts), {}).get("cpu") if isinstance(hosts, Mapping) else None
     if not isinstance(cpu, Mapping) or not isinstance(cpu.get("cores"), int):
-        raise InputError(f"{run.name}: the facts of its DUT do not tell its cores", remedy=f"say them, as in --per {CORE}=2,8")
+        raise InputError(f"{run.name}: the facts of its DUT do not state its cores", remedy=f"write them, as in --per {CORE}=2,8")
     return float(cpu["cores"])
 
 
@@ -75,4 +75,4 @@ def _watts(run: ComparedRun) -> float:
     """Return the median watts over modes and repeats."""
     if watts := [of[HEAVIEST] for record in run.records for of in record.figures.values() if HEAVIEST in of]:
         return median(watts)
-    raise InputError(f"{run.name}: it has no watts of workload soak-power", remedy=f"say them, as in --per {WATT}=90,25")
+    raise InputError(f"{run.name}: it has no watts of workload soak-power", remedy=f"write them, as in --per {WATT}=90,25")

@@ -172,7 +172,7 @@ class _Cells:
     def _value(self, label: str, place: _Place, figure: str, book: NoteBook) -> Cell:
         group = self.by_place.get((label, place))
         if group and group.measured and not _judged_by(group):
-            return Missing("nothing was found: its doubts say why", tuple(r.trial for r in group.measured))
+            return Missing("no result: its doubts say why", tuple(r.trial for r in group.measured))
         return value_of(group, group.main[1], figure, book) if group else ""
 
     def _long(self, figures: Sequence[str], report: RunReport, book: NoteBook) -> tuple[list[Column], list[Row]]:
@@ -360,7 +360,7 @@ def _sure(report: RunReport, tables: Sequence[Table], values: Sequence[Value]) -
     if report.lab is not None:
         yield "Measured in an embedded lab: compare these figures with one another, not with hardware."
     if report.simulated:
-        yield f"Simulated: nothing measured {', '.join(report.simulated)}; figures that rest on these readings are made up."
+        yield f"Simulated: the readings of {', '.join(report.simulated)}; these and figures from them are made up."
     common = {mark for t in tables for mark in t.common_marks}
     marks = {mark for v in values if isinstance(v, Figure) for mark in v.marks}
     bare = not any(isinstance(v, Figure) for v in values)

@@ -43,8 +43,8 @@ def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book:
         slug="array-failure",
         workload="array-failure",
         title="An array that loses a drive",
-        lead="One load from before a drive fails until after the rebuild. A second counts for a phase if all of it lies within. Reads and "
-        "writes together; latency is from submission to completion; cores are those of the whole host, whoever they work for.",
+        lead="One load from before a drive fails until after the rebuild. A second counts for a phase if all of it is within. Reads and "
+        "writes together; latency is from submission to completion; cores are those of the whole host, for all of its work.",
         tables=(
             Table("array-failure", "Each phase", columns, tuple(rows), book.common(marks)),
             Table("array-failure-rebuild", "Rebuilds", (loads, *_REBUILD), tuple(rebuilds), book.common(marks)),

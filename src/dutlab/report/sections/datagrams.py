@@ -32,7 +32,7 @@ def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book:
         title="Datagrams",
         lead=(
             "UDP from a socket of the source to one of the sink (iperf3 -u), one length after the other. Rates count datagrams; loss at "
-            "full speed is mostly the receiving host's. The upright line is where one packet of the path no longer carries a datagram."
+            "full speed is mostly the receiving host's. The vertical line is where a datagram no longer fits into one packet of the path."
         ),
         tables=(Table("datagrams", "Datagrams by length", columns, tuple(row for g in groups for row in _rows(g))),),
         curves=tuple(

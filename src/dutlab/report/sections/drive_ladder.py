@@ -96,8 +96,8 @@ def ladder_section(groups: Sequence[Group], ladders: DriveLadders) -> tuple[Sect
             slug="drive-ladder",
             workload="",
             title="The ladder of the drives",
-            lead="What each part allows, as a share of the drives' rating; the lowest rung binds. Above 100 % of it, a rating or a link "
-            "is not what it was said to be. A rung is left out where it is not known.",
+            lead="What each part allows, as a share of the drives' rating; the lowest rung binds. Above 100 % of it, a rating or a "
+            "link was stated wrongly. A rung is left out where it is not known.",
             tables=(
                 Table(
                     "drive-ladder",

@@ -33,7 +33,7 @@ def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book:
         title="Frames made, none sent",
         lead=(
             "The generator's own benchmark: each stream is a process that makes frames and sends none, and the rates of processes at once "
-            "are added up. It is the most that a generator of so many cores could ever send."
+            "are added up. It is the most that a generator with these cores could ever send."
         ),
         tables=(Table("generation", "Frames made a second by size and streams", tuple(columns), tuple(rows), book.common(marks)),),
     )

@@ -184,7 +184,7 @@ class _Values:
             return "a bound is not the result, which may be larger"
         inside = comparison.ratio.interval if comparison.ratio is not None else None
         if reason is Reason.INTERVAL and inside is not None:
-            return f"the 95 % interval of the ratio, {_share(inside.low)} to {_share(inside.high)}, holds 1"
+            return f"the 95 % interval of the ratio, {_share(inside.low)} to {_share(inside.high)}, contains 1"
         return ", ".join(comparison.clauses) if reason is Reason.TOO_FEW else comparison.clauses[0]
 
 
@@ -205,7 +205,7 @@ def bounds(groups: Sequence[Group], figures: Sequence[str], book: NoteBook, why:
                 )
                 sentences.append(f"{where}: {figure_text(value, unit_for(figure, [value.median]))}: {why(of)}.")
     if len(sentences) > _MOST_NAMED:
-        yield f"{plural(len(sentences), 'result')} of {len(groups) * len(figures)} are bounds, so much or more: {NO_UPPER}."
+        yield f"{plural(len(sentences), 'result')} of {len(groups) * len(figures)} are lower bounds: {NO_UPPER}."
     else:
         yield from sentences
 

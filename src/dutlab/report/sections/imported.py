@@ -12,7 +12,7 @@ from dutlab.spec.workloads.setting import ImportedSetting
 from dutlab.store.record import ASSUMED, LEFT_OUT, PUBLISHED, TrialRecord
 from dutlab.subject import figure_name
 
-_LEAD = "Of the files that were imported. The files themselves are kept with the trials."
+_LEAD = "Figures of the imported files. The files themselves are kept with the trials."
 _COLUMNS = (
     Column("what", name="what"),
     Column("part", name="part"),

@@ -17,7 +17,7 @@ from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import RunFolder
 
 TOP = 20
-LEAD = """Of some frames each instruction was counted, those of interrupts left out. `Router` is what a function takes with the router less
+LEAD = """For some frames each instruction was counted, without those of interrupts. `Router` is what a function takes with the router less
 without it. Functions, the others together and the rest add up to the figures above; the rest is what begins and ends a pass, and what
 interrupts it."""
 _COLUMNS = (

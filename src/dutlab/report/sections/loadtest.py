@@ -34,7 +34,7 @@ _COLUMNS = (
     ("lost in all", "loss_ratio"),
 )
 _SATURATED = {"saturation_pps", "saturation_bps_l1", "saturation_line_ratio", "saturation_s"}
-_CAPTION = "Received in the best second, and in the one from which the DUT was saturated, so long after the ramp began"
+_CAPTION = "Received in the best second, and in the first saturated second, with its time since the ramp began"
 FEW = 6
 """Largest number of cells with a sentence each; more are only in the table."""
 _WAYS = {Way.FORWARD: "there", Way.BACK: "back", Way.BOTH: "both directions"}

@@ -18,8 +18,8 @@ from dutlab.workloads import plug_of
 WATTS = Unit("W", 1.0, 1)
 _JOULES = Unit("", 1.0, 2)
 _LEAD = (
-    "The mean power of each trial, the median over repeats, and that power divided by the rate. A meter outside sees all that hangs on it; "
-    "what a host reads of itself is a part of that."
+    "The mean power of each trial, the median over repeats, and that power divided by the rate. An external meter covers "
+    "all that is plugged into it; a host's own readings cover a part of that."
 )
 
 

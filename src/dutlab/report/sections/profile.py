@@ -19,7 +19,7 @@ from dutlab.store.run_folder import RunFolder
 
 TOP = 12
 LEAD = """Samples of all cores of the machine, by perf. `itself` is the share in which a function ran, `with callees` the one in which it or
-what it called did. In a lab of namespaces the machine is that of source and sink too."""
+a function that it called ran. In a lab of namespaces the machine is that of source and sink too."""
 
 
 def profile_section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str]) -> tuple[Section, ...]:

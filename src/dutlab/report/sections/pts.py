@@ -47,7 +47,7 @@ def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book:
         workload="pts",
         title="Drives in a known state",
         lead="Rounds are repeated until five of them are steady: the range of their tracked IOPS is at most 20 % of the mean, the slope at "
-        "most 10 %. Figures are means over that window. What did not get there is stamped so, and two states are never in one table.",
+        "most 10 %. Figures are means over that window. A test that did not get there is marked, and two states are never in one table.",
         tables=(_verdicts(groups, book), *matrices),
         curves=tuple(curve for g in groups for curve in (*_curves(g), *_over_time(read.run, g))),
         words=tuple(

@@ -102,7 +102,7 @@ def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book:
     if _asked(groups, "frame-loss"):
         tables.append(_losses(groups, "frame-loss", "Frame loss rate (§26.3), from the highest rate down" + scaled))
     if _asked(groups, "hop-by-hop"):
-        hops = "Frames with a hop-by-hop options header (RFC 5180 §5.3), which each router looks into"
+        hops = "Frames with a hop-by-hop options header (RFC 5180 §5.3), which each router processes"
         tables.append(_losses(groups, "hop-by-hop", hops + scaled))
     return Section(
         slug="rfc2544",

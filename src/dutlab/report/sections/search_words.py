@@ -36,11 +36,11 @@ def _limit(name: str, group: Group, book: NoteBook, unit: Unit) -> str:
     low, high = (value_of(group, link, part_figure(name, f"{bound}_pps"), book) for bound in ("lower", "upper"))
     what = f"{group.label}, frame size {group.cell.setting.size}, link {link}: {name}"
     if isinstance(low, Figure) and isinstance(high, Figure):
-        return f"{what} lies between {figure_text(low, unit)} and {figure_text(high, unit)}."
+        return f"{what} is between {figure_text(low, unit)} and {figure_text(high, unit)}."
     if isinstance(low, Figure):
         return f"{what} is {figure_text(low, unit)}: {no_upper(group)}."
     if isinstance(high, Figure):
-        return f"{what} lies below {figure_text(high, unit)}: no lower bound was found."
+        return f"{what} is below {figure_text(high, unit)}: no lower bound was found."
     return f"{what} was not found."
 
 

@@ -31,7 +31,7 @@ _HOLE = 4
 _CELSIUS = Unit("°C", 1.0, 1)
 _MINUTES = Unit("min", 60.0, 1)
 _LEAD = (
-    "The DUT was held in each state in turn. The last half of each phase counts, so that what came before has faded. "
+    "The DUT was held in each state in turn. The last half of each phase counts, so that the phase before has no effect. "
     "Rates, losses and joules are of all links and directions together; a GB is 10⁹ bytes of frames with FCS."
 )
 _HEAT = (

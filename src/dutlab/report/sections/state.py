@@ -36,8 +36,8 @@ _TRIALS = {
     ),
 }
 LEAD = """Flows of UDP, each with its own ports. New flows a second (RFC 9411 section 7.2): every frame of a trial begins a flow, in
-an empty table; a flow counts when its frame arrives. Concurrent flows (RFC 9411 section 7.5): so many are begun, then each is answered;
-those count whose answer comes through too. Next to them is what the DUT itself counts."""
+an empty table; a flow counts when its frame arrives. Concurrent flows (RFC 9411 section 7.5): flows are begun, then each is answered;
+a flow counts if its answer comes through too. Next to them is what the DUT itself counts."""
 
 
 def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:

@@ -103,7 +103,7 @@ class DaskCarrier:
         return None
 
     def _nobody(self, planned: PlannedRun) -> str:
-        return f"no worker with dutlab {self.version} is there for testbed {planned.testbed}"
+        return f"no worker with dutlab {self.version} serves testbed {planned.testbed}"
 
     def _away(self, planned: PlannedRun, why: str) -> int:
         """Record a failed try with its reason, with the exit status for a testbed that cannot be reached; return that status."""

@@ -172,7 +172,7 @@ class PlaceWork:
         if testbed.lab is not None or any(host.local for host in testbed.hosts.values()):
             raise TestbedError(
                 f"{cut.name}: was cut on {facts['host']}, and part of {self.planned.testbed} is that machine",
-                remedy=f"start `dutlab campaign worker --testbed {self.planned.testbed}` there again: it goes on with it",
+                remedy=f"start `dutlab campaign worker --testbed {self.planned.testbed}` there again: it continues the run",
             )
 
     async def _keep_run(self) -> None:

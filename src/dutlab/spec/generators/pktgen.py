@@ -23,7 +23,7 @@ class PktgenModel(CountedModel):
     kind: ClassVar[str] = "pktgen"
     lacks: ClassVar[Mapping[GeneratorFeature, str]] = {
         **CountedModel.lacks,
-        GeneratorFeature.SEVERAL_LINKS: "its start is one for everything that a host sends",
+        GeneratorFeature.SEVERAL_LINKS: "one start begins everything that a host sends",
     }
 
     burst: Annotated[int, Strict(), Field(ge=1, le=1024)] = 1

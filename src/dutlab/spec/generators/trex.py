@@ -61,7 +61,7 @@ class TrexModel(GeneratorModel):
         if made is not None and made.tunables and made.profile is None:
             yield fault(("tunables",), "are a profile's; write profile: FILE.py", FaultKind.CONFLICT)
         if made is not None and data.get("address") is not None and made.server == "own":
-            yield fault(("address",), "is of a server that runs already; write server: running", FaultKind.CONFLICT)
+            yield fault(("address",), "is for a server that runs already; write server: running", FaultKind.CONFLICT)
 
     @property
     def needs_one_machine(self) -> bool:

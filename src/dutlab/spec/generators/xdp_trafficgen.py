@@ -24,8 +24,8 @@ class XdpTrafficgenModel(CountedModel):
     stepped: ClassVar[bool] = False
     lacks: ClassVar[Mapping[GeneratorFeature, str]] = {
         **CountedModel.lacks,
-        GeneratorFeature.RATE: "it has no rate, only as fast as it goes",
-        GeneratorFeature.PROFILE: "it has no rate, only as fast as it goes",
+        GeneratorFeature.RATE: "it has no rate, only full speed",
+        GeneratorFeature.PROFILE: "it has no rate, only full speed",
         GeneratorFeature.IPV4: "its frames are IPv6",
         GeneratorFeature.ROUTED: "its frames have a hop limit of 1, which no router forwards",
     }
@@ -36,7 +36,7 @@ class XdpTrafficgenModel(CountedModel):
         del data
         if made is None or made.cores in ((), tuple(range(made.streams))):
             return
-        yield fault(("cores",), "xdp-trafficgen pins its streams to the cores 0, 1, … by itself; leave cores out", FaultKind.CONFLICT)
+        yield fault(("cores",), "xdp-trafficgen pins its streams to the cores 0, 1, … itself; leave cores out", FaultKind.CONFLICT)
 
     def size_fault(self, frame_bytes: int, *, ipv6: bool) -> str:
         """Return the reason why frames of this size are too short for its headers, or ""."""

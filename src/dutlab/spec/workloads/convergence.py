@@ -214,5 +214,5 @@ class ConvergenceWorkload(WorkloadModel):
             elif event.port is not None and not SYSTEMS[bed.hosts[event.port.host]].kernel_tables:
                 yield (
                     (*at, key),
-                    f"{event.port.host} is of family {bed.hosts[event.port.host]}, whose ports no command of ours sets: write commands",
+                    f"{event.port.host} is of family {bed.hosts[event.port.host]}, whose ports dutlab cannot set: write commands",
                 )

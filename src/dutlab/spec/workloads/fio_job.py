@@ -52,7 +52,7 @@ def stages(job: str) -> tuple[tuple[str, ...], ...]:
             first = max(place.values()) + 1
         waitee = of.get(WAIT_FOR)
         if waitee is not None and waitee not in place:
-            raise ValueError(f"[{name}] wait_for={waitee}: no job before it is called so")
+            raise ValueError(f"[{name}] wait_for={waitee}: no earlier job has this name")
         place[name] = first if waitee is None else max(first, place[waitee] + 1)
     return tuple(tuple(name for name, at in place.items() if at == stage) for stage in sorted(set(place.values())))
 

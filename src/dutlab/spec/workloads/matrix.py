@@ -65,15 +65,15 @@ class MatrixWorkload(Iperf3Workload):
         """Check that only keys of the protocol are set."""
         yield from super().own_faults()
         others, why = (
-            (("length", "rate"), "is of datagrams: say `protocol: udp`")
+            (("length", "rate"), "is for datagrams: write `protocol: udp`")
             if self.protocol == "tcp"
             else (
                 ("omit", "zerocopy", "direction"),
-                "is of TCP: datagrams are sent at their rate from the start, and copied, by the client",
+                "is for TCP: datagrams are sent at their rate from the start, and copied, by the client",
             )
         )
         if self.ends_apart:
-            yield fault(("ends_apart",), "one pair at a time is measured; it is of several links at once", FaultKind.CONFLICT)
+            yield fault(("ends_apart",), "one pair at a time is measured; this is for several links at once", FaultKind.CONFLICT)
         yield from (fault((key,), why, FaultKind.CONFLICT) for key in others if getattr(self, key) != type(self).model_fields[key].default)
 
     def count(self, every_link: Mapping[str, LinkBounds]) -> int:

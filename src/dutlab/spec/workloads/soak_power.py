@@ -133,7 +133,7 @@ class SoakPowerWorkload(FrameWorkload):
             if phase.until and self.window > phase.duration:
                 yield fault(
                     ("phases", i, "duration"),
-                    f"shorter than window, {self.window:g} s, in which it would be seen to be stable",
+                    f"shorter than window, {self.window:g} s, over which stability is checked",
                     FaultKind.RANGE,
                 )
         if self.meter is not None and (what := name_fault(self.meter)):

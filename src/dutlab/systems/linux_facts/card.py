@@ -54,7 +54,7 @@ def _of_driver(facts: FactTree, answers: Answers, name: str, at: str) -> None:
     output, why = answers.said("ethtool", "-i", name)
     pairs = colon_pairs(output or "")
     for key, field in (("driver", "driver"), ("driver_version", "version"), ("firmware", "firmware-version"), ("bus", "bus-info")):
-        facts.put(f"{at}/{key}", pairs.get(field) or None, "the driver does not tell" if output else why)
+        facts.put(f"{at}/{key}", pairs.get(field) or None, "the driver does not report it" if output else why)
     output, why = answers.said("ethtool", "--json", "-k", name)
     features = {k: v["active"] for k, v in first_of_json(output).items() if isinstance(v, dict) and "active" in v}
     facts.put(f"{at}/offloads", features or None, "this ethtool prints no JSON" if output else why)

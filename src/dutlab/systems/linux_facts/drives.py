@@ -61,7 +61,7 @@ def put(facts: FactTree, answers: Answers, root: str) -> None:
             facts.put(f"drives/{name}/{key}", value)
         for key in ("temperature_c", "percent_used"):
             if key not in properties:
-                facts.put(f"drives/{name}/{key}", None, why_not if name in health else "this kind of drive does not tell")
+                facts.put(f"drives/{name}/{key}", None, why_not if name in health else "this kind of drive does not report it")
 
 
 def drive_facts(text: str) -> dict[str, Any]:

@@ -40,7 +40,7 @@ def find_engine() -> Path:
         if _runs(place):
             return place
     raise ToolMissing(
-        "the engine is not there",
+        "the engine is not installed",
         tool=TOOL,
         host="here",
         remedy="build it (`cargo build --release` in the source tree) or set DUTLAB_ENGINE to it",
@@ -93,7 +93,7 @@ async def engine_on(host: Host, engine: EngineFile, folder: AbstractAsyncContext
         await host.put(engine.data, path, mode=_EXECUTABLE)
         if (copy_digest := await _hash(host, path)) != digest:
             raise ToolMissing(
-                f"{path} arrived with SHA-256 {copy_digest}, not {digest}", tool=TOOL, host=host.name, remedy="see to its disk"
+                f"{path} arrived with SHA-256 {copy_digest}, not {digest}", tool=TOOL, host=host.name, remedy="check its disk"
             )
         await _insist_that_it_runs(host, path)
         yield path
@@ -126,5 +126,5 @@ async def _insist_that_it_runs(host: Host, path: str) -> None:
     try:
         await host.run([path, "--version"], timeout_s=_RUNS_S)
     except CommandFailed as e:
-        remedy = f"see that {PLACE} is not mounted noexec and that its C library is as new as here, or install the engine there by hand"
+        remedy = f"check that {PLACE} is not mounted noexec and that its C library is as new as here, or install the engine there by hand"
         raise ToolMissing(f"the copied engine does not run: {reason_in(e.stderr_tail)}", tool=TOOL, host=host.name, remedy=remedy) from e

@@ -132,7 +132,7 @@ def _ports(nth: int) -> str:
 
 async def _asked(server: Process, host: Host) -> TcpServerSeen:
     await server.write(b"report\n")
-    why, remedy = "the server ended during the trial", "see whether its host has memory left"
+    why, remedy = "the server ended during the trial", "check whether its host has memory left"
     return _read(TcpServerSeen, await server.readline(), host, why, remedy)
 
 
@@ -145,9 +145,9 @@ def _read(kind: type[T], line: bytes, host: Host, otherwise: str, remedy: str = 
         else:
             return read(kind, document)
     except MisfitError as e:
-        complaint = f"what it said does not fit: {e}"
+        complaint = f"its output does not fit: {e}"
     except ValueError:
-        complaint = complaint or "it said nothing"
+        complaint = complaint or "it printed nothing"
     raise ToolFailed(f"{otherwise}: {complaint}", tool=TOOL, host=host.name, remedy=remedy, raw={"tcp.txt": line})
 
 

@@ -92,7 +92,7 @@ def of_stream(parts: Iterable[S], stream: int, host: str) -> S:
     for part in parts:
         if part.stream == stream:
             return part
-    raise ToolFailed(f"its account has nothing of stream {stream}", tool=TOOL, host=host)
+    raise ToolFailed(f"its report does not have stream {stream}", tool=TOOL, host=host)
 
 
 def sent_so_far(sending: SendingSoFar, of: protocol.StreamSendingSoFar, *, since_s: float, until_s: float) -> SentSoFar:

@@ -285,7 +285,7 @@ class GuestEnd(StrEnum):
 
 
 _REMEDIES = {
-    GuestEnd.MODE: "mend the rule set; lines are counted from its first",
+    GuestEnd.MODE: "correct the rule set; lines are counted from its first",
     GuestEnd.PART: "take a kernel that has it, as linux-image-cloud-amd64",
     GuestEnd.LATE: "write a larger limit_s, or fewer frames, rules or routes",
     GuestEnd.NO_ICOUNT: "take a QEMU with the accelerator TCG and -icount",
@@ -307,7 +307,7 @@ class GuestFailed(ToolFailed):
 _WORDS = {
     GuestEnd.MODE: "the guest refuses the mode",
     GuestEnd.PART: "the guest lacks a part",
-    GuestEnd.LATE: "the guest was not done in the time that it had",
+    GuestEnd.LATE: "the guest did not finish in time",
     GuestEnd.NO_ICOUNT: "this QEMU does not count instructions",
     GuestEnd.NO_START: "QEMU does not start",
     GuestEnd.NO_BOOT: "the kernel does not boot",

@@ -69,7 +69,7 @@ def parse_console(text: str) -> tuple[list[PassResult], int, int]:
     passes, counted = _PASS.findall(text), _COUNTED.findall(text)
     distinct, tracked = _DISTINCT.search(text), _TRACKED.search(text)
     if not passes or len(passes) != len(counted) or distinct is None or tracked is None:
-        raise ValueError("the console has not what a trial prints")
+        raise ValueError("the console lacks the output of a trial")
     results = [
         PassResult(int(us) * _NS_OF_US, int(sent), int(errors), int(came), int(length), int(foreign))
         for (_, us, sent, errors), (came, length, foreign) in zip(passes, counted, strict=True)
@@ -82,14 +82,14 @@ def void_because(planned: Sequence[Pass], found: Sequence[PassResult], distinct:
     proof, *rest = found
     lost, twice = proof.sent - distinct, proof.came - distinct
     if proof.sent != PROOF_FRAMES or lost or twice or proof.foreign:
-        return f"of {proof.sent} frames that prove the way {lost} were lost, {twice} came twice, and {proof.foreign} are foreign"
+        return f"of {proof.sent} probe frames {lost} were lost, {twice} arrived twice, and {proof.foreign} are foreign"
     for p, of in zip(planned, rest, strict=True):
         if of.sent != p.frames or of.errors:
             return f"pktgen sent {of.sent} of {p.frames} frames of {p.size} bytes ({of.errors} errors)"
         if (of.came, of.foreign) != (p.frames, 0):
-            return f"of {p.frames} frames of {p.size} bytes ({p.name}) {of.came} came, and {of.foreign} foreign ones"
+            return f"of {p.frames} frames of {p.size} bytes ({p.name}) {of.came} arrived, and {of.foreign} foreign ones"
         if of.layer3_bytes != layer3_bytes(p):
-            return f"frames of {p.size} bytes ({p.name}) came with another length: {of.layer3_bytes} bytes, not {layer3_bytes(p)}"
+            return f"frames of {p.size} bytes ({p.name}) arrived with another length: {of.layer3_bytes} bytes, not {layer3_bytes(p)}"
     return ""
 
 

@@ -158,7 +158,7 @@ async def _drive(host: Host, name: str, spec: DriveSpec, devices: Sequence[Mappi
         link = f"{spec.folder}/{spec.by_id}"
         path = (await host.run(["sh", "-c", _ASKS, "dutlab", link])).text.partition("path ")[2].strip()
         entries = [d for d in devices if d["path"] == path]
-        what = f"{host.name}: {name}: {link} is not there"
+        what = f"{host.name}: {name}: {link} does not exist"
     else:
         entries = [d for d in devices if (d.get("serial") or "").strip() == spec.serial and d["type"] in _DISKS]
         what = f"{host.name}: {name}: no drive has the serial number {spec.serial}"
@@ -173,7 +173,7 @@ async def _drive(host: Host, name: str, spec: DriveSpec, devices: Sequence[Mappi
         raise TestbedError(f"{host.name}: {name}: {path} is a {device['type']}, not a drive", remedy="name the drive that it is on")
     size = min(int(device["size"]), spec.size or int(device["size"]))
     if size <= 0:
-        raise TestbedError(f"{host.name}: {name}: {path} has no capacity", remedy="see that it is plugged in and answers")
+        raise TestbedError(f"{host.name}: {name}: {path} has no capacity", remedy="check that it is plugged in and answers")
     uses = await _uses(host, device, devices) if look else ()
     return FoundDrive(f"{host.name}:{name}", path, size, _facts(device), in_use=tuple(uses))
 
@@ -221,10 +221,10 @@ async def _file(host: Host, name: str, spec: DriveSpec) -> FoundDrive:
             raise TestbedError(f"{where}: {spec.size} bytes do not fit, {free} are free", remedy="write a smaller size, or free some")
         case ["file", size]:
             raise TestbedError(
-                f"{where}: is there already, with {size} bytes", remedy="dutlab makes its own and removes it: name another path"
+                f"{where}: exists already, with {size} bytes", remedy="dutlab makes its own and removes it: name another path"
             )
         case []:
-            raise TestbedError(f"{where}: its folder is not there", remedy="make it, or name another path")
+            raise TestbedError(f"{where}: its folder does not exist", remedy="make it, or name another path")
         case _:
             raise TestbedError(f"{where}: is not a plain file", remedy="name a path that does not exist yet")
 

@@ -46,7 +46,7 @@ class _Film:
 
     async def play(self) -> None:
         """Run all phases. Raises MeasurementError, HostError."""
-        first = await self._seen(lambda _: True, BEGINS_S, "nothing can be read of it")
+        first = await self._seen(lambda _: True, BEGINS_S, "its state cannot be read")
         began = await self._seen(lambda now: now.ios > first.ios, BEGINS_S, f"no I/O was done in {BEGINS_S:g} s")
         healthy_s = began.at_s + self.setting.ramp_s
         await asyncio.sleep(self.setting.ramp_s + self.setting.phase_s)
@@ -59,7 +59,7 @@ class _Film:
         whole = await self._seen(lambda now: now.at_s > back_s and now.whole, self.setting.rebuild_s, slow)
         self.spans["rebuilding"] = back_s, whole.at_s
         await asyncio.sleep(self.setting.phase_s)
-        ended = await self._seen(lambda _: True, BEGINS_S, "nothing can be read of it")
+        ended = await self._seen(lambda _: True, BEGINS_S, "its state cannot be read")
         self.spans["rebuilt"] = whole.at_s, ended.at_s
 
     async def _seen(self, holds: Callable[[HostReading], bool], limit_s: float, why: str) -> HostReading:
@@ -73,7 +73,7 @@ async def measure(site: GeneratorSite, cell: Cell) -> Measured:
     setting = cell.setting_as(ArrayFailureSetting)
     drives_by_host = await drives_of(site, cell)
     if len(drives_by_host) != 1:
-        raise MeasurementError(f"drives of {' and '.join(drives_by_host)} make no one array")
+        raise MeasurementError(f"drives of {' and '.join(drives_by_host)} are not in one array")
     (name,) = drives_by_host
     host = site.hosts[name]
     if (mode_array := site.arrays.get(cell.mode)) is None:
@@ -108,11 +108,11 @@ def again(raw: Mapping[str, bytes], facts: Mapping[str, str]) -> dict[str, float
         raise ValueError(f"{' and '.join(missing)} is not kept")
     document, readings = json.loads(raw[_SPANS]), read_lines(raw[_HOST])
     if not isinstance(document, dict) or set(document) != set(PHASES):
-        raise ValueError(f"{_SPANS} does not tell each phase")
+        raise ValueError(f"{_SPANS} does not have each phase")
     spans = {phase: (float(document[phase][0]), float(document[phase][1])) for phase in PHASES}
     begin_s, end_s = spans["rebuilding"]
     if next((one.at_s for one in readings if one.at_s > begin_s and one.whole), None) != end_s:
-        raise ValueError("the array was whole at another time than the phases say")
+        raise ValueError("the array was complete at a time other than in the phases")
     return figures_of(_film_of(raw, readings, spans), spans, readings, member_bytes(facts))
 
 

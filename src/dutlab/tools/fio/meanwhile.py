@@ -125,7 +125,7 @@ class Meanwhile:
                         return reading
                     start = len(self.readings)
                     if self._over:
-                        raise HostError("its state can no longer be read", host=self._host.name, remedy="see that it runs and answers")
+                        raise HostError("its state can no longer be read", host=self._host.name, remedy="check that it runs and answers")
                     self._new.clear()
                     await self._new.wait()
         return None

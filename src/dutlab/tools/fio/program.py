@@ -351,7 +351,7 @@ def _by_host(site: GeneratorSite, names: Iterable[str]) -> dict[str, dict[str, D
 async def _version(host: Host) -> str:
     done = await host.run([TOOL, "--version"], check=False)
     if done.status == NO_SUCH_PROGRAM:
-        raise ToolMissing("fio is not there", tool=TOOL, host=host.name, remedy=how_to_install(host, FIO.package))
+        raise ToolMissing("fio is not installed", tool=TOOL, host=host.name, remedy=how_to_install(host, FIO.package))
     text = done.text.strip().removeprefix("fio-")
     numbers = tuple(int(word) for word in text.split("-")[0].split(".")[:2] if word.isdecimal())
     if len(numbers) < len(OLDEST) or numbers < OLDEST:

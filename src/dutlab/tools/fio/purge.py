@@ -33,6 +33,6 @@ async def purge(host: Host, drive: FoundDrive, how: str) -> None:
         raise MeasurementError(f"{drive.name} {part}: a purge would erase more than it", remedy="leave `purge` out")
     done = await host.run([*WORDS[how], drive.path], check=False, timeout_s=LONGEST_S)
     if done.status == NO_SUCH_PROGRAM:
-        raise MeasurementError(f"{drive.name}: {WORDS[how][0]} is not there", remedy="install util-linux, for nvme-* nvme-cli")
+        raise MeasurementError(f"{drive.name}: {WORDS[how][0]} is not installed", remedy="install util-linux, for nvme-* nvme-cli")
     if done.status != 0:
         raise MeasurementError(f"{drive.name}: {how} refused: {done.complaint or f'status {done.status}'}", remedy="name another `purge`")

@@ -109,7 +109,7 @@ async def version_of(host: Host, program: str) -> str:
     """Return the version that it prints; it has no option to print only that. Raises ToolMissing, HostError."""
     done = await host.run([program, "-v", "-X", "-t", "1"], check=False)
     if done.status == NO_SUCH_PROGRAM:
-        raise ToolMissing("ipgen is not there", tool=TOOL, host=host.name, remedy=INSTALL)
+        raise ToolMissing("ipgen is not installed", tool=TOOL, host=host.name, remedy=INSTALL)
     match = _VERSION.search(done.text)
     return match[1] if match else "not stated"
 

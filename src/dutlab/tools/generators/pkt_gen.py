@@ -78,7 +78,7 @@ class PktGen:
             host = self._place.hosts[name]
             done = await host.run([self._model.program, "-h"], check=False)
             if done.status == NO_SUCH_PROGRAM or b"-f" not in done.stdout + done.stderr:
-                raise ToolMissing("pkt-gen is not there", tool=TOOL, host=host.name, remedy=INSTALL)
+                raise ToolMissing("pkt-gen is not installed", tool=TOOL, host=host.name, remedy=INSTALL)
         return "not stated by pkt-gen"
 
     async def close(self) -> None:

@@ -51,7 +51,7 @@ class Trafgen:
         """Return its version. Raises ToolMissing, HostError."""
         done = await host.run([PROGRAM, "--version"], check=False)
         if (match := _VERSION.search(done.text)) is None:
-            what = "is not there" if done.status == NO_SUCH_PROGRAM else f"reports no version: {(done.text + done.errors)[:80]!r}"
+            what = "is not installed" if done.status == NO_SUCH_PROGRAM else f"reports no version: {(done.text + done.errors)[:80]!r}"
             raise ToolMissing(f"trafgen {what}", tool=TOOL, host=host.name, remedy=INSTALL)
         return match[1]
 
@@ -77,7 +77,7 @@ class Trafgen:
         seconds = max(seconds for _, seconds in read)
         if asked.rate is not None:  # it does not wait after the last second's frames
             seconds = max(seconds, float(asked.seconds))
-        facts = {"trafgen_path": "its ring gave up, so a call for each frame" if rate is UNREACHED else "ring" if rate is None else "calls"}
+        facts = {"trafgen_path": "its ring failed, so a call for each frame" if rate is UNREACHED else "ring" if rate is None else "calls"}
         return SendReport(sum(frames for frames, _ in read), seconds, raw, doubts, facts)
 
     def _cores(self, role: str, rate: Pps | None) -> list[int]:

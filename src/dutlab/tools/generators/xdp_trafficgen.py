@@ -44,7 +44,7 @@ class XdpTrafficgen:
         """Return its version, after a frame to the loopback proved that this kernel takes its programs. Raises ToolMissing, HostError."""
         done = await host.run([PROGRAM, "udp", "--version"], check=False)
         if (match := _VERSION.search(done.text + done.errors)) is None:
-            what = "is not there" if done.status == NO_SUCH_PROGRAM else "reports no version"
+            what = "is not installed" if done.status == NO_SUCH_PROGRAM else "reports no version"
             raise ToolMissing(f"xdp-trafficgen {what}", tool=TOOL, host=host.name, remedy=INSTALL)
         tried = await run_for(host, [PROGRAM, "udp", "-n", "1", "lo"], PROBE_S, tool=TOOL)
         if why := why_unable(tried):

@@ -186,10 +186,10 @@ def result_of(document: Mapping[str, Any], repairs: Sequence[str], *, back: bool
         intervals, repairs = [], [*repairs, "the list of intervals is invalid and was left out"]
     received_bps = number(received, "bits_per_second")
     if received_bps is None:
-        raise UnreadableError("its report says nothing of what was received (sum_received.bits_per_second)")
+        raise UnreadableError("its report does not state what was received (sum_received.bits_per_second)")
     sent_bps = number(sent, "bits_per_second")
     if sent_bps is None and not is_server:
-        raise UnreadableError("its report says nothing of what was sent (sum_sent.bits_per_second)")
+        raise UnreadableError("its report does not state what was sent (sum_sent.bits_per_second)")
     return Iperf3Result(
         received_bps=received_bps,
         sent_bps=sent_bps,

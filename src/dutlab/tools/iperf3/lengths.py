@@ -76,7 +76,7 @@ class Iperf3Lengths:
             record = await Ping(self._hosts, self._testbed).path_mtu(cell)
         except MeasurementError as e:
             of_ports = {name: cell.mtu(self._testbed.links[name].mtu) for name in cell.links}
-            return of_ports, [f"the path MTU is taken from the testbed, since pings do not tell: {e}"]
+            return of_ports, [f"the path MTU is taken from the testbed, since pings do not show it: {e}"]
         return {name: int(record.figures[name]["path_mtu_bytes"]) for name in cell.links}, []
 
     async def _one(self, name: str, nth: int, datagrams: Datagrams) -> Sent:
@@ -125,7 +125,7 @@ class LengthStep:
         below, above = (int(_number(row, "length_bytes")) for row in (self.whole, self.split))
         headers, packets = IP_UDP[version], int(_number(self.split, "packets_per_datagram"))
         limit = f"the path MTU of {mtu} bytes carries datagrams of up to {mtu - headers} bytes whole ({headers} bytes are headers)"
-        why = f"{above} bytes take {packets} packets, any of which loses the datagram"
+        why = f"{above} bytes take {packets} packets; the loss of one loses the datagram"
         return f"link {link}: {limit}. {why}: from {below} to {above} bytes {self._change('offered')}, {self._change('received')}"
 
     def _change(self, what: str) -> str:

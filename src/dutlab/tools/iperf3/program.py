@@ -30,7 +30,7 @@ async def version_of(host: Host, oldest: tuple[int, int] = OLDEST, why: str = ""
     """Return the version, as in `3.12`. Raises ToolMissing; `why` says what needs `oldest`."""
     done = await host.run([PROGRAM, "--version"], check=False)
     if done.status == NO_SUCH_PROGRAM:
-        raise ToolMissing("iperf3 is not there", tool=TOOL, host=host.name, remedy=how_to_install(host, TOOL))
+        raise ToolMissing("iperf3 is not installed", tool=TOOL, host=host.name, remedy=how_to_install(host, TOOL))
     if not (match := _VERSION.search(done.text)):
         output = (done.text + done.errors).strip()[:80]
         raise ToolMissing(
@@ -74,9 +74,9 @@ async def run_client(host: Host, argv: Sequence[str], *, timeout_s: float, name:
         client = await host.run(argv, timeout_s=timeout_s, check=False, most_bytes=OUTPUT_BYTES)
     except CommandTimedOut as e:
         why = f"{name}: the client did not end within {e.timeout_s:g} s and was ended"
-        raise ToolFailed(why, tool=TOOL, host=host.name, remedy=f"see whether the link lets {lets} through") from e
+        raise ToolFailed(why, tool=TOOL, host=host.name, remedy=f"check whether the link lets {lets} through") from e
     if client.status == NO_SUCH_PROGRAM:
-        raise ToolMissing("iperf3 is not there", tool=TOOL, host=host.name, remedy=how_to_install(host, TOOL))
+        raise ToolMissing("iperf3 is not installed", tool=TOOL, host=host.name, remedy=how_to_install(host, TOOL))
     return client
 
 
@@ -115,4 +115,4 @@ async def _why_silent(host: Host, server: Process, port: int) -> str | None:
         await cancelled(looking, speaking)
     ended = await server.end()
     output = (b"" if speaking.cancelled() else speaking.result()) + ended.stdout
-    return json_output.error_in(output) or reason_in((output + ended.stderr).decode("utf-8", "replace")) or "it said nothing"
+    return json_output.error_in(output) or reason_in((output + ended.stderr).decode("utf-8", "replace")) or "it printed nothing"
