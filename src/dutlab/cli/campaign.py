@@ -156,7 +156,7 @@ def scheduler(*, listen: str, dashboard: int | None) -> None:
 
 
 @campaign.command()
-@click.option("--scheduler", "address", required=True, metavar="ADDRESS", help="As the campaign file has it under `fleet`.")
+@click.option("--scheduler", "address", required=True, metavar="ADDRESS", help="As in the campaign file, under `fleet`.")
 @click.option("--testbed", "testbeds", required=True, multiple=True, metavar="NAME",
               help="A lab, or the name of a testbed file without its ending, that this machine measures; repeatable.")  # fmt: skip
 def worker(*, address: str, testbeds: tuple[str, ...]) -> None:

@@ -30,7 +30,7 @@ _LABEL_WIDTH = 11
 @click.command()
 @SETTINGS
 @click.option(
-    "--testbed", metavar="FILE", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="The hosts of a testbed file."
+    "--testbed", metavar="FILE", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="Testbed file of the hosts to examine."
 )
 @click.option("--lab", metavar="NAME", help=LAB_WORDS)
 @click.option("--prove", metavar="FINDING", help="Measure what this finding costs here: as found and cured, in turn; the cure is undone.")

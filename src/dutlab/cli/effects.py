@@ -72,7 +72,7 @@ def effects(*, source: Path, figure: str | None, betters: tuple[str, ...], plot:
 @click.command()
 @click.argument("run", metavar="RUN", type=click.Path(path_type=Path, exists=True, file_okay=False))
 @click.option("--barest", metavar="MODE", help="The baseline mode.  [the fastest]")
-@click.option("--hertz", type=AMOUNT, help="The processor's frequency, as in 2.2G: costs in cycles too.")
+@click.option("--hertz", type=AMOUNT, help="The processor's frequency, as in 2.2G; adds costs in cycles.")
 @click.option("--exact", "counted", metavar="RUN", type=click.Path(path_type=Path, exists=True, file_okay=False),
               help="Run of exact with the instructions a frame of the same mode and size.  [the processor's counters]")  # fmt: skip
 @_JSON

@@ -24,7 +24,7 @@ _METRICS, _SAMPLES, _FILES = ("metrics", "openmetrics"), ("parquet", "csv", "inf
 @click.argument("kind", metavar="KIND", type=click.Choice((*_METRICS, *_SAMPLES, *_FILES)))
 @click.argument("runs", metavar="RUN…", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, file_okay=False))
 @click.option("-o", "--output", "out", type=click.Path(path_type=Path),
-              help="Where to write: a file; of iperf3 and loadtest a folder.  [standard output]")  # fmt: skip
+              help="Where to write: a file; for iperf3 and loadtest a folder.  [standard output]")  # fmt: skip
 @click.option("--follow", is_flag=True, help="With metrics: write the file again each second until the run ends.")
 @click.option("--json", "as_json", is_flag=True, help="With -o: print what was written, for programs.")
 def export(*, kind: str, runs: tuple[Path, ...], out: Path | None, follow: bool, as_json: bool) -> None:

@@ -53,7 +53,7 @@ class _Percent(click.ParamType[str]):
 @click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Also write trex-loadtest's JSON here.")
 @click.option("-wm", "--warmup_mult", "warmup_rate", default="1kpps", metavar="RATE", help="Rate of the warm-up, each way.  [1kpps]")
 @click.option("-wd", "--warmup_duration", "warmup", type=_Seconds(), default="30s", help="[30s]")
-@click.option("-rt", "--rampup_target", "target", type=_Percent(), default="100%", help="Of line rate, each way.  [100%]")
+@click.option("-rt", "--rampup_target", "target", type=_Percent(), default="100%", help="Share of line rate, each way.  [100%]")
 @click.option("-rd", "--rampup_duration", "rampup", type=_Seconds(), default="600s", help="[600s]")
 @click.option("-hd", "--hold_duration", "hold", type=_Seconds(), default="30s", help="[30s]")
 @click.option("--line-rate", metavar="RATE", help="Line rate for percentages.   [the link's speed; 1G where it has none]")

@@ -25,7 +25,7 @@ _MOST = 10
 @click.option("--devices", type=click.Path(path_type=Path, exists=True, dir_okay=False),
               help="YAML file with specification, price, modes and caveats of each device.")  # fmt: skip
 @click.option("--title", default="", help="Title of the site.  [Measurements]")
-@click.option("--url", default="", metavar="URL", help="Where the site will be, for its feed and for pictures that links to it show.")
+@click.option("--url", default="", metavar="URL", help="Address of the site, for its feed and for the pictures of links to it.")
 @click.option("--json", "as_json", is_flag=True, help="Print the site's index.json.")
 def publish(*, paths: tuple[Path, ...], merging: bool, devices: Path | None, title: str, url: str, as_json: bool) -> None:
     """Any web server can serve the site, and a browser can open it from the folder. An existing site in DIR keeps its runs. The site gets

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("run_folder", metavar="RUN", type=click.Path(path_type=Path, exists=True, file_okay=False))
-@click.option("--json", "as_json", is_flag=True, help="The answers as JSON, rates in frames a second of each link.")
+@click.option("--json", "as_json", is_flag=True, help="Print the answers as JSON, rates in frames a second of each link.")
 def rescore(*, run_folder: Path, as_json: bool) -> None:
     """Uses the recorded trials and measures nothing.
 

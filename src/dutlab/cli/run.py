@@ -266,7 +266,7 @@ def ask_trust(error: NotOurs) -> None:
 @click.option("--lab", metavar="NAME", help=f"{LAB_WORDS}  [the file's]")
 @click.option("--testbed", "bed", type=_BED, help=f"{TESTBED_WORDS}  [the file's]")
 @click.option("--trials", "each", is_flag=True, help="List every trial in its order.")
-@click.option("--json", "as_json", is_flag=True, help="The plan as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the plan as JSON.")
 def plan(*, experiment: Path, overrides: tuple[str, ...], lab: str | None, bed: Path | None, as_json: bool, each: bool) -> None:
     """Connects to no host and changes nothing.
 

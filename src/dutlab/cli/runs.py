@@ -96,7 +96,7 @@ def runs(
 @FOLDER
 @FLEET
 @_REBUILD
-@click.option("--format", "form", type=click.Choice(["table", "csv", "json"]), default="table", show_default=True, help="How to print it.")
+@click.option("--format", "form", type=click.Choice(["table", "csv", "json"]), default="table", show_default=True, help="Output format.")
 @click.option("--json", "as_json", is_flag=True, help="As --format json.")
 def query(*, question: str, folder: Path, fleet: bool, rebuild: bool, form: str, as_json: bool) -> None:
     """Tables: runs, trials, figures, samples, doubts; `SHOW TABLES` lists their columns.

@@ -101,7 +101,7 @@ async def down(label: str) -> bool:
         except OSError:  # a process of the group is ending
             await asyncio.sleep(_PAUSE_S)
     else:
-        raise LabError(f"the control group {group} cannot be removed", remedy=f"end what `cat {group}/cgroup.procs` names, then again")
+        raise LabError(f"the control group {group} cannot be removed", remedy=f"end what `cat {group}/cgroup.procs` lists, then retry")
     return was_there
 
 

@@ -23,8 +23,8 @@ _COLUMNS = (
     Column("saturated at", "saturation_pps", _FRAMES, "saturation_kpps"),
 )
 _CAPTION = (
-    "The most that came through in a second of the ramp, all directions together; of two directions that is up to 200 % of the line rate "
-    "of one. Saturation is where the loss began to stay above the threshold"
+    "The highest rate received in a second of the ramp, all directions together; for two directions that is up to 200 % of the line rate "
+    "of one. Saturation is where the loss begins to stay above the threshold"
 )
 
 

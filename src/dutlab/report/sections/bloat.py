@@ -17,8 +17,8 @@ from dutlab.store.record import TrialRecord
 from dutlab.subject import back_of, joined
 
 WORKLOAD = "bloat"
-LEAD = """TCP fills the queues of the link while small frames, sent each way on a flow apart, are timed. A value there and back is the sum
-of both directions. The increase is latency under load less the median without load. Round trips a minute are the responsiveness of
+LEAD = """TCP fills the queues of the link while small frames, sent each way in a separate flow, are timed. A value there and back is the
+sum of both directions. The increase is latency under load less the median without load. Round trips a minute are the responsiveness of
 draft-ietf-ippm-responsiveness for TCP alone."""
 _BOTH_WAYS = (
     ("without load, median", "idle/latency_p50_ns"),

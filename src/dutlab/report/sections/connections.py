@@ -57,11 +57,11 @@ _OF_RISEN = {
     "server_reset_count": "reset by the proxy",
     "tracked_flows": "tracked by the DUT",
 }
-LEAD = """TCP connections of the source's kernel to the sink's, or to a proxy on the DUT: handshake, requests, answers, end.
-Transactions, goodput (bits of bodies) and times are those of a trial at the lower bound; the time to the first byte runs from SYN (RFC 9411
-section 7.4.1). A connection counts when every request was answered in time. Concurrent connections count when each was answered once more
-after the last had been opened (RFC 3511 section 5.2). A reset is the sink's as far as its kernel sent as many; the others came from
-between the ends, or from the proxy. What a proxy asked of the server is counted there."""
+LEAD = """TCP connections of the source's kernel to the sink's, or to a proxy on the DUT: handshake, requests, answers, end. Transactions,
+goodput (bits of bodies) and times are those of a trial at the lower bound; the time to the first byte runs from SYN (RFC 9411 section
+7.4.1). A connection counts when every request was answered in time. Concurrent connections count when each was answered again after the
+last was opened (RFC 3511 section 5.2). Resets count as the sink's up to the number that its kernel sent; the others are from the path or
+the proxy. Requests of a proxy are counted at the server."""
 
 
 def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:

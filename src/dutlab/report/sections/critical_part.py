@@ -12,8 +12,8 @@ from dutlab.report.model.table import Column, Figure, Row, Table
 from dutlab.spec.workloads.soak import SoakSetting
 
 LEAD = (
-    "The critical rate is that of each link at which the DUT is expected to lose just the target share; its interval is credible at 95 %, "
-    "with the scatter of the trials about the curve found from the trials themselves."
+    "The critical rate of a link is the rate at which the DUT is expected to lose just the target share. Its interval is a 95 % credible "
+    "interval; the scatter of the trials about the curve is estimated from the trials."
 )
 _COLUMNS = (
     ("target", "target_loss_ratio"),

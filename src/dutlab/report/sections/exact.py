@@ -22,9 +22,9 @@ _COLUMNS = (
     Column("all together", "exact_whole_instructions_per_frame"),
 )
 _HEADS = {"flow_count": "flows", "rules": "rules", "routes": "routes", "tunnels": "tunnels", "mtu": "MTU", "offload": "offload"}
-LEAD = """The guest's clock advances by one nanosecond an instruction, so these are counts, and other work on this machine changes none
-of them. `Router` is what the way through the router takes beyond the same frames straight from generator to sink. An instruction is not a
-time: what waits for memory or another core costs one all the same."""
+LEAD = """The guest's clock advances by one nanosecond an instruction, so these are counts, and other work on this machine changes none of
+them. `Router` is the path through the router less the same frames sent directly from generator to sink. An instruction is not a time: one
+that waits for memory or another core counts as one too."""
 
 
 def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:

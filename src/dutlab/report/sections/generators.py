@@ -42,7 +42,7 @@ def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book:
         workload="generators",
         title="Generators",
         lead=(
-            "Each generator as fast as it can: looped, from source straight to sink, and through the DUT. Where both agree the "
+            "Each generator at full speed: looped, directly from source to sink, and through the DUT. Where both agree the "
             "generator or the sink is the limit, and the DUT may do more; a generator that makes less than another measures itself, "
             "not the DUT."
         ),

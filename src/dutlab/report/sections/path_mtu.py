@@ -30,7 +30,7 @@ def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book:
         slug="path-mtu",
         workload="path-mtu",
         title="Path MTU",
-        lead="The largest IP packet that reaches each hop whole, by pings that may not be fragmented, and the payload of such a ping.",
+        lead="The largest IP packet that reaches each hop unfragmented, by pings that forbid fragments, and the payload of such a ping.",
         tables=(Table("path-mtu", "Path MTU by hop", columns, rows),),
         words=tuple(
             dict.fromkeys(

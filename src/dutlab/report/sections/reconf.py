@@ -42,7 +42,7 @@ def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book:
         workload="reconf",
         title="Changes of mode under load",
         lead="Out of service is frames lost ÷ offered rate of a load in which the mode was changed once. A change that loses no frame is "
-        "shorter than the gap between two frames. A silence is known only to whole readings of the receiver.",
+        "shorter than the gap between two frames. A silence is exact only to one reading of the receiver.",
         tables=(Table("reconf", "Time out of service", columns, tuple(rows), book.common(marks)),),
         curves=tuple(curve for g in groups for curve in _curves(g)),
         words=tuple(dict.fromkeys(f"{g.label}: {note}." for g in groups for r in g.measured for note in r.notes)),

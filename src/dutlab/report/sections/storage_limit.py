@@ -54,8 +54,8 @@ def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book:
         slug="storage-limit",
         workload="storage-limit",
         title="I/O over depth",
-        lead="Depth is outstanding I/Os of each thread and drive. It is doubled until twice in a row it gives less than 5 % more. At the "
-        "knee IOPS ÷ latency is greatest; beyond it waiting grows and little else. Latency is from submission to completion.",
+        lead="Depth is outstanding I/Os of each thread and drive. It is doubled until two steps in a row add less than 5 %. At the "
+        "knee IOPS ÷ latency is greatest; beyond it mostly latency grows. Latency is from submission to completion.",
         tables=(Table("storage-limit", "Peak, knee and least depth", columns, tuple(rows), book.common(marks)),),
         curves=tuple(_curves(groups)),
         words=tuple(dict.fromkeys(f"{_about(g)}: {note}." for g in groups for r in g.measured for note in r.notes)),

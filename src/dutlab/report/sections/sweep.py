@@ -22,11 +22,11 @@ from dutlab.subject import apart, joined
 
 SWEEP = "sweep"
 RATE = "received_pps"
-LEAD = """Frame sizes count the FCS. L1 rates count preamble and gap as well, 20 bytes a frame; L2 rates do not. A mix (imix) is apart
-from the fixed sizes. The thin grey line is the most that left the generator in any mode. A mode on that line was limited by the
-generator if there was little backpressure, and held the generator back if there was much: a port that takes no more frames refuses
-them. Loads are called as in RFC 2285: intended is what was asked for, offered what left the generator. Backpressure and delivered are
-shares of what the generator made, lost is the share of what was offered.""".replace("\n", " ")
+LEAD = """Frame sizes count the FCS. L1 rates count preamble and gap as well, 20 bytes a frame; L2 rates do not. A mix (imix) is separate
+from the fixed sizes. The thin grey line is the most that left the generator in any mode. A mode on that line was limited by the generator
+if there was little backpressure, and held the generator back if there was much: a port that takes no more frames refuses them. Loads have
+the names of RFC 2285: intended is what was asked for, offered what left the generator. Backpressure and delivered are shares of what the
+generator made, lost is the share of what was offered.""".replace("\n", " ")
 MEAN_FRAME, OF_CEILING = "mean_frame_bytes", "ceiling_ratio"
 """Columns that are computed from others."""
 _PERCENT = Unit("%", 0.01, 1)

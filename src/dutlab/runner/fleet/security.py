@@ -52,7 +52,7 @@ def security_for(address: str) -> Security:
         path, content = own_file(_LOOPBACK, _new_certificate)
         if content is None:
             raise InputError(
-                f"{path}: cannot be kept, or is not a file of yours alone", remedy="remove it, or name a folder in XDG_STATE_HOME"
+                f"{path}: cannot be kept, or is not a file that only you can use", remedy="remove it, or name a folder in XDG_STATE_HOME"
             )
         return _security(path, path, path)
     named = os.environ.get(TLS, "")

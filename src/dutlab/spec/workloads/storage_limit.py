@@ -113,7 +113,7 @@ class StorageLimitWorkload(DriveWorkload):
         if self.jobs > 1 and self.access == "sequential":
             yield fault(
                 ("jobs",),
-                "several sequential jobs would go over the same blocks; leave `jobs` out, or use access: random",
+                "several sequential jobs would use the same blocks; leave `jobs` out, or use access: random",
                 FaultKind.CONFLICT,
             )
 

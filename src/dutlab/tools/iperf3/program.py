@@ -62,7 +62,7 @@ async def listen(
         if "already in use" not in why:
             raise ToolFailed(f"the server on {address} port {port} does not listen: {why}", tool=TOOL, host=host.name)
     taken = f"ports {first_port} to {first_port + PORTS_TRIED - 1} are all taken"
-    raise ToolFailed(taken, tool=TOOL, host=host.name, remedy="end what holds them")
+    raise ToolFailed(taken, tool=TOOL, host=host.name, remedy="end the programs that hold them")
 
 
 async def run_client(host: Host, argv: Sequence[str], *, timeout_s: float, name: str, lets: str) -> Done:
