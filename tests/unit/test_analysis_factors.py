@@ -181,7 +181,7 @@ def test_three_levels_are_two_steps_and_one_level_is_none() -> None:
         ([], "at least two cells"),
         ([FactorCell({"a": "0"}, (0.0,)), FactorCell({"a": "1"}, (nan,))], "at least two cells"),
         ([FactorCell({"a": "0"}, (1.0,)), FactorCell({"a": "0"}, (2.0,))], "same levels"),
-        ([FactorCell({"a": "0"}, (1.0,)), FactorCell({"b": "1"}, (2.0,))], "some have none of a, b"),
+        ([FactorCell({"a": "0"}, (1.0,)), FactorCell({"b": "1"}, (2.0,))], "some cells lack a, b"),
     ],
 )
 def test_cells_that_tell_nothing_are_refused(cells: list[FactorCell], why: str) -> None:

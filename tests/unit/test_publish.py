@@ -183,7 +183,7 @@ def test_runs_parquet_has_every_figure_that_counts(reviews: Path, corpus: list[P
 def test_a_run_is_taken_once_and_a_site_grows(theirs: Path, measured: Path, corpus: list[Path], tmp_path: Path) -> None:
     site = shutil.copytree(theirs, tmp_path / "site")
     again = said(measured, corpus[0], site)
-    assert "1 run taken once" in again.output and index_of(site)["title"] == "Theirs"
+    assert "1 run skipped" in again.output and index_of(site)["title"] == "Theirs"
     assert len(index_of(site)["runs"]) == 2
     shutil.rmtree(site / "runs" / corpus[0].name)
     said(site)

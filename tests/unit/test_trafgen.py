@@ -113,7 +113,7 @@ async def test_one_that_only_gives_up_its_ring_is_started_again_with_calls(fake,
     assert (tmp_path / "rings").read_text() == "x\n"
 
 
-@pytest.mark.parametrize(("script", "why"), [("exit 127", "not there"), ("echo something else", "something else")])
+@pytest.mark.parametrize(("script", "why"), [("exit 127", "not installed"), ("echo something else", "something else")])
 async def test_an_absent_or_foreign_trafgen_is_named_with_the_remedy(fake, script, why):
     with pytest.raises(ToolMissing, match=why) as missing:
         await fake(script).check(LocalHost("source"))

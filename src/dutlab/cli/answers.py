@@ -50,7 +50,7 @@ def _read() -> bytes:
     """Read without Python's buffer: a waiting thread would hold its lock when the interpreter ends."""
     try:
         return os.read(sys.stdin.fileno(), 4096)
-    except ValueError:  # io.UnsupportedOperation: standard input is no file, as in a test runner
+    except ValueError:  # io.UnsupportedOperation: standard input is not a file, as in a test runner
         return sys.stdin.readline().encode()
     except OSError:
         return b""

@@ -165,7 +165,7 @@ class Console:
             self._do("restoring everything")
 
     def _do(self, what: str, *, shown: bool = True) -> None:
-        """Show an activity that is no trial."""
+        """Show an activity between trials."""
         self._rest()
         self._doing, self._since_s = what, time.monotonic()
         self._tick(shown=shown)

@@ -199,7 +199,7 @@ class LazyGroup(click.Group):
         return name, command, rest
 
     def invoke(self, ctx: click.Context) -> object:
-        """Invoke as click does. A reader that closes the pipe early, as `head` does, is no error."""
+        """Invoke as click does. A reader that closes the pipe early, as `head` does, is not an error."""
         try:
             return super().invoke(ctx)
         except BrokenPipeError:

@@ -16,9 +16,9 @@ _RULESET = "its nftables ruleset"
 
 
 async def into_mode(stage: Stage, mode: Mode) -> tuple[Sequence[Check], str]:
-    """Apply and verify a mode. Return its checks, and why nothing can be measured in it: empty if it holds.
+    """Apply and verify a mode. Return its checks, and the reason why it cannot be measured in; the reason is empty if the mode holds.
 
-    Raises HostError if a host does not answer: that is no fault of the mode, and the run ends to be resumed.
+    Raises HostError if a host does not answer: that is not a fault of the mode, and the run ends to be resumed.
     """
     checks: Sequence[Check] = ()
     try:

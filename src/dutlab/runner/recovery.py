@@ -145,7 +145,7 @@ async def _revived(folder: RunFolder, hosts: Mapping[str, Host], journal: Journa
 
 
 async def _reset(left: Unreset, own: str | None, journal: Journal) -> tuple[str, ...]:
-    """Run the Reset steps in order, and return how each ended. A failure is no error: `killall` fails if its program has ended."""
+    """Run the Reset steps in order, and return how each ended. A failure is not an error: `killall` fails if its program has ended."""
     hosts = {name: host_at(name, ssh) for name, ssh in left.reached.items()}
     if own is not None and left.steps != left.outside:
         _insist_on_dead_owner(own)
