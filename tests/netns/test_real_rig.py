@@ -78,7 +78,7 @@ def test_a_loop_is_measured_and_kept_beside_what_was_measured_before(dutlab, loo
 
 def test_ports_that_are_not_looped_are_found_out(dutlab, box):
     done = dutlab(box, "calibrate", "--testbed", "testbed.yaml", "--loop", "--sizes", "512")
-    assert done.returncode == 3 and "link a: of 10 frames from source:eth-in 0 came to sink:eth-out" in done.stderr, done.stderr
+    assert done.returncode == 3 and "link a: of 10 frames from source:eth-in 0 arrived at sink:eth-out" in done.stderr, done.stderr
     unasked = dutlab(box, "calibrate", "--testbed", "testbed.yaml")
     assert unasked.returncode == 2 and "no terminal to ask for the loop cable" in unasked.stderr
 

@@ -326,7 +326,7 @@ def test_after_a_kill_what_was_to_be_reset_in_a_lab_is_gone_with_it(dutlab, tmp_
     process.kill()
     process.communicate()
     (run,) = tmp_path.glob("runs/*")
-    (label,) = re.findall(r"lab (\S+) stays", dutlab("undo", str(run)).stdout)
+    (label,) = re.findall(r"lab (\S+) is kept", dutlab("undo", str(run)).stdout)
     assert dutlab("lab", "down", label).returncode == 0
     assert dutlab("undo", str(run), "--reset").stdout == "nothing to undo\n"
     assert not (tmp_path / "reset").exists()

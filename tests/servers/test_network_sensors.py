@@ -156,7 +156,7 @@ async def test_a_controller_tells_its_own_host_what_it_tells_the_network(tmp_pat
     await local.start()
     while not local._faults:
         await asyncio.sleep(0.02)
-    assert "ipmitool told no number" in (await local.stop()).faults[0]
+    assert "ipmitool printed no number" in (await local.stop()).faults[0]
 
 
 async def test_a_management_controller_tells_by_redfish(tmp_path: Path) -> None:

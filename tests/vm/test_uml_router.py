@@ -87,5 +87,5 @@ def test_where_no_tap_can_be_made_the_lab_says_what_it_lacks_and_leaves_nothing(
         ["unshare", "--mount", "sh", "-c", hidden, python], cwd=tmp_path, env=python_env, capture_output=True, text=True, timeout=LIMIT_S
     )
     assert done.returncode == 3, done.stderr
-    assert "the guest dut cannot have a tap: " in done.stderr and "see that this user may open /dev/net/tun" in done.stderr
+    assert "the guest dut cannot have a tap: " in done.stderr and "check that this user may open /dev/net/tun" in done.stderr
     assert set(NAMESPACES.glob("dutlab-*")) == before

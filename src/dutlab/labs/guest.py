@@ -165,7 +165,7 @@ async def up(guest: Guest, folder: Path, kernel: Kernel) -> list[str]:
     if tap.status != 0:
         raise LabError(
             f"the guest {guest.role} cannot have a tap: {tap.errors.strip()}",
-            remedy="load the module tun, and see that this user may open /dev/net/tun",
+            remedy="load the module tun, and check that this user may open /dev/net/tun",
         )
     await namespace.run(["ip", "address", "add", f"{_NEAR}/30", "dev", TAP])
     await namespace.run(["ip", "link", "set", "dev", TAP, "up"])
