@@ -67,6 +67,15 @@ def guests_below(place: Path) -> list[int]:
     return found
 
 
+def no_state_is_cut(cache: Path) -> bool:
+    """Whether each saved guest ends with QEMU's description of its devices: a byte 6, its length (migration/savevm.c), and JSON."""
+    states = [path.read_bytes() for path in (cache / "dutlab" / "exact").iterdir() if path.is_file()]
+    begins = [data.rindex(b'{"page_size"') for data in states]
+    return bool(states) and all(
+        data[at - 5] == 6 and int.from_bytes(data[at - 4 : at], "big") == len(data) - at for data, at in zip(states, begins, strict=True)
+    )
+
+
 def test_modes_cost_what_they_cost_to_the_last_digit_and_a_guest_without_a_result_says_why(
     command: Dutlab, tmp_path: Path, cache: Path
 ) -> None:
@@ -97,6 +106,7 @@ def test_modes_cost_what_they_cost_to_the_last_digit_and_a_guest_without_a_resul
     assert again.returncode == 0, again.stderr
     (record,) = records(only_run(tmp_path / "again"))
     assert record["figures"]["dut"][FIGURE] == cost["router"], "with a profile too"
+    assert no_state_is_cut(cache)
     functions = {row["function"]: row["own_instructions_per_frame"] for row in record["tables"]["functions"]}
     assert sum(functions.values()) == pytest.approx(cost["router"])
     assert {"ip_forward", "fib_table_lookup"} < functions.keys() and abs(functions.pop("(rest)")) < 0.1 * cost["router"], functions
@@ -111,11 +121,16 @@ def test_modes_cost_what_they_cost_to_the_last_digit_and_a_guest_without_a_resul
     assert broken.returncode == 1 and "System halted" in broken.stderr, broken.stderr
 
 
-def test_runs_go_at_once_and_a_guest_ends_with_a_command_that_is_killed(command: Dutlab, cache: Path) -> None:
+def test_runs_go_at_once_and_a_guest_ends_with_a_command_that_is_killed(command: Dutlab, tmp_path: Path, cache: Path) -> None:
     running = command.begin("exact", "--modes", "router", "--size", "1518", "frames=1000000")
     assert eventually(lambda: bool(guests_below(cache)))
     meanwhile = command("exact", "--modes", "router", "--size", "64", "frames=100", "--runs", "others")
     assert meanwhile.returncode == 0, meanwhile.stderr
+    for state in (path for path in (cache / "dutlab" / "exact").iterdir() if path.is_file()):
+        os.truncate(state, state.stat().st_size // 2)  # as after a crash of the machine
+    (tmp_path / "long.nft").write_text("# a comment of a long rule set\n" * 3000 + "table inet t {\n chain c {\n counter\n }\n}\n")
+    after = command("exact", "--ruleset", "long.nft", "--size", "64", "frames=100", "--runs", "after-a-crash")
+    assert after.returncode == 0, after.stderr
     os.kill(running.pid, signal.SIGKILL)
     assert running.wait(LIMIT_S) == -signal.SIGKILL
     assert eventually(lambda: not guests_below(cache))

@@ -39,8 +39,10 @@ MEMORY_MB = 512
 CPU_LIMIT_S = 900
 """Processor time after which QEMU is ended, for a guest that never idles and never ends. Time of other processes does not count."""
 _WALL_LIMIT_S = 7200.0
-_SCRIPT_BYTES = 1 << 16
-"""Length of all scripts, if they fit: a kernel with built-in support of firmware files keeps the length of the first script."""
+_SCRIPT_BYTES = 1 << 20
+"""Length of all scripts with their padding: a saved guest keeps the length of the first one."""
+_END = b"\npoweroff -f\n"
+"""Command after which the guest does not read the padding."""
 _KEPT = 4
 """Number of saved guests that are kept, the newest ones."""
 _CONSOLE_LINES = 12
@@ -83,7 +85,7 @@ class Machine:
     @property
     def digest(self) -> str:
         """Hash of all parts."""
-        hasher = hashlib.sha256(json.dumps([self.argv, self.qemu]).encode())
+        hasher = hashlib.sha256(json.dumps([self.argv, self.qemu, _SCRIPT_BYTES]).encode())
         hasher.update(self.kernel.read_bytes())
         hasher.update(self.image)
         return hasher.hexdigest()[:32]
@@ -155,7 +157,7 @@ class Monitor:
                 while status not in ("completed", "failed"):
                     status = (await self.event("MIGRATION"))["data"]["status"]
         if status != "completed":
-            raise GuestStuck("the saved state cannot be written or read", tool=QEMU.name, host=self._process.host_name)
+            raise _unreadable(self._process.host_name)
 
     async def _line(self) -> dict[str, Any]:
         if not (line := await self._process.readline()):
@@ -178,19 +180,33 @@ async def saved(host: Host, machine: Machine, folder: Path) -> Path:
     if await asyncio.to_thread(_is_there, state):
         return state
     with TemporaryDirectory(prefix=".new-", dir=folder) as place:
-        part = Path(place) / "state"
+        part, whole = Path(place) / "part", Path(place) / "state"
         (Path(place) / "image").write_bytes(machine.image)
         async with _started(host, machine, Path(place), b"", ["-initrd", f"{place}/image"]) as monitor:
             await monitor.ask("migrate-set-capabilities", capabilities=[{"capability": "events", "state": True}])
             if (await monitor.event("GUEST_PANICKED", "SHUTDOWN"))["event"] == "SHUTDOWN":
                 raise GuestEnded
             await monitor.ask("migrate-set-parameters", **{"max-bandwidth": 1 << 40})
-            await monitor.ask("migrate", uri=f"exec:cat >{shlex.quote(str(part))}")
+            await monitor.ask("migrate", uri=f"exec:cat >{shlex.quote(str(part))} && mv {shlex.quote(str(part))} {shlex.quote(str(whole))}")
             await monitor.migrated()
+            await _written(whole, host)
             if f"{MARK} ready" not in _console(Path(place)):
                 raise GuestEnded
-        await asyncio.to_thread(_keep, part, state)
+        await asyncio.to_thread(_keep, whole, state)
     return state
+
+
+async def _written(whole: Path, host: Host) -> None:
+    """Wait for the last bytes of a state: QEMU has completed when they are in the pipe, not yet in the file. Raises GuestStuck."""
+    until = time.monotonic() + _STATE_S
+    while not await asyncio.to_thread(whole.exists):
+        if time.monotonic() > until:
+            raise _unreadable(host.name)
+        await asyncio.sleep(0.02)
+
+
+def _unreadable(host: str) -> GuestStuck:
+    return GuestStuck("the saved state cannot be written or read", tool=QEMU.name, host=host)
 
 
 def _is_there(state: Path) -> bool:
@@ -222,12 +238,19 @@ Paused = Callable[[Monitor, str], Awaitable[None]]
 
 
 async def run_script(host: Host, machine: Machine, state: Path, script: bytes, paused: Paused | None = None) -> str:
-    """Return the guest's console from the script's first command to its end. Raises ToolFailed, HostError, OSError."""
+    """Return the guest's console from the script's first command to its end. Raises ToolFailed, HostError, OSError.
+
+    A state that cannot be read is removed, and GuestStuck raised: the next try has to boot a new guest.
+    """
     with TemporaryDirectory(prefix=".trial-", dir=state.parent) as place:
         async with _started(host, machine, Path(place), script, ["-incoming", "defer"]) as monitor:
             await monitor.ask("migrate-set-capabilities", capabilities=[{"capability": "events", "state": True}])
             await monitor.ask("migrate-incoming", uri=f"exec:cat {shlex.quote(str(state))}")
-            await monitor.migrated()
+            try:
+                await monitor.migrated()
+            except (GuestStuck, GuestEnded):
+                await asyncio.to_thread(state.unlink, missing_ok=True)
+                raise _unreadable(host.name) from None
             await monitor.ask("cont")
             with contextlib.suppress(GuestEnded):
                 while (await monitor.event("SHUTDOWN", "GUEST_PANICKED"))["event"] != "SHUTDOWN":
@@ -245,6 +268,9 @@ async def run_script(host: Host, machine: Machine, state: Path, script: bytes, p
 @asynccontextmanager
 async def _started(host: Host, machine: Machine, place: Path, script: bytes, more: Sequence[str]) -> AsyncIterator[Monitor]:
     """Start QEMU and yield its monitor. Raises ToolFailed with the console's last lines if the guest ends too soon."""
+    if len(script := script + _END) > _SCRIPT_BYTES:
+        why = f"the commands of a mode and of its trial have {len(script)} bytes; a guest takes {_SCRIPT_BYTES}"
+        raise ToolFailed(why, tool=QEMU.name, host=host.name, remedy="make the rule set shorter")
     (place / "script").write_bytes(script.ljust(_SCRIPT_BYTES, b"\n"))
     serial = ["-serial", f"file:{place}/console", "-fw_cfg", f"name={SCRIPT},file={place}/script", "-kernel", str(machine.kernel)]
     command = [*machine.argv, *serial, *more]

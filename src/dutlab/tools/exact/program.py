@@ -157,8 +157,14 @@ async def check(site: GeneratorSite, cells: Sequence[Cell]) -> str:
     return version
 
 
-async def _traced(host: Host, machine: Machine, state: Path, script: bytes) -> tuple[str, Tracer]:
+async def _traced(host: Host, machine: Machine, script: bytes) -> tuple[str, Tracer]:
     """Return the guest's console and the log of its functions. Each run of a guest has a new log."""
+    folder = user_cache() / "exact"
+    try:
+        state = await saved(host, machine, folder)
+    except OSError as error:
+        why = f"the booted guest cannot be kept in {folder}: {error.strerror}"
+        raise ToolFailed(why, tool=QEMU.name, host=host.name, remedy="make room there, or set XDG_CACHE_HOME") from error
     async with tracer(state.parent) as log:
         return without_symbols(await run_script(host, machine, state, script, log.paused)), log
 
@@ -171,13 +177,7 @@ async def measure(site: GeneratorSite, cell: Cell) -> Measured:
     script = trial_script(setting, words, planned)
     version = await version_of(host)
     machine = await _machine(setting, words, version)
-    folder = user_cache() / "exact"
-    try:
-        state = await tried(partial(saved, host, machine, folder))
-    except OSError as error:
-        why = f"the booted guest cannot be kept in {folder}: {error.strerror}"
-        raise ToolFailed(why, tool=QEMU.name, host=host.name, remedy="make room there, or set XDG_CACHE_HOME") from error
-    console, log = await tried(partial(_traced, host, machine, state, script))
+    console, log = await tried(partial(_traced, host, machine, script))
     raw = {"console.txt": console.encode(), "script.sh": script}
     try:
         results, distinct, tracked = parse_console(console)
