@@ -10,6 +10,8 @@ RATE_TOLERANCE = 0.005
 """Missing share of the asked rate above which the trial had another rate than asked."""
 DUPLICATES_SHARE = 0.001
 """Share of the sent frames above which duplicates are not a single accident."""
+HELD_BACK_MARGIN = 2.0
+"""Factor on the rate taken at full speed, because a DUT that must refuse frames takes fewer than it could."""
 RFC2544_TRIAL_S = 60.0  # RFC 2544 section 24
 
 

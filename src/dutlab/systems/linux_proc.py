@@ -134,9 +134,6 @@ def parse_reading(text: str) -> CpuReading:
     )
 
 
-LINUX_CPU = CpuWatch(loop_of(_BODY), parse_reading)
-
-
 def cpu_times(stat: str) -> dict[int, CpuTimes]:
     """Return core → times, from /proc/stat; columns that a kernel lacks are 0."""
     times = {}

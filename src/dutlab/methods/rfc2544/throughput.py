@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import MeasurementError
+from dutlab.methods.ledger import HELD_BACK_MARGIN
 from dutlab.methods.ports import Generator
 from dutlab.methods.rfc2544.context import LEARNING_S, LEAST_DRAIN_S, RESIDUAL_S, Rfc2544Result, SuiteContext, made, made_pps
 from dutlab.methods.search.method import find
@@ -20,8 +21,6 @@ REACH_S = 5.0
 SHORTEST_S = 0.2
 
 
-HELD_BACK_MARGIN = 2.0
-"""Factor on the rate taken at full speed, because a DUT that must refuse frames takes fewer than it could."""
 LINE_RATE = "the line rate"
 
 

@@ -12,7 +12,7 @@ from dutlab.doubts import DoubtKind
 from dutlab.errors import MachineTooBusy, MeasurementError
 from dutlab.events import SEARCH, Tell, nobody
 from dutlab.methods.early_stop import HINTS, Matters, allowance, most_frames
-from dutlab.methods.ledger import doubts_of
+from dutlab.methods.ledger import HELD_BACK_MARGIN, doubts_of
 from dutlab.methods.ports import Generator, Offer, Outcome
 from dutlab.methods.search.mlrsearch import NextTrial
 from dutlab.methods.search.request import Search
@@ -25,9 +25,6 @@ from dutlab.units import Pps, Seconds, si
 
 REACH_MARGIN = 1.25
 """Factor on the rate of a short trial at full speed, without a given highest rate: other trials may reach more."""
-HELD_BACK_MARGIN = 2.0
-"""Factor on the rate that the DUT took, if it held the generator back: its rate without overload may be higher."""
-
 
 _OF_FLOWS = frozenset({DoubtKind.DUPLICATES, DoubtKind.FOREIGN_FRAMES})
 """Doubts from a trial's frames, except loss; other doubts are among its marks."""

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 from dutlab.doubts import Doubt
 from dutlab.errors import MachineTooBusy, MeasurementError
-from dutlab.methods.ledger import made_frames
+from dutlab.methods.ledger import HELD_BACK_MARGIN, made_frames
 from dutlab.methods.ports import Bench, Measured, Offer, Table
 from dutlab.methods.stateful_nat import capacity, establishment, loaded, tear_down
 from dutlab.methods.stateful_nat.phases import Phases
@@ -31,8 +31,6 @@ FILL_SHARE = 0.5
 KEPT_S = 3600.0
 """Least seconds for which a connection stays in the DUT's table without a frame: longer than any trial (RFC 9693 section 4.4)."""
 REACH_S = Seconds(0.5)
-HELD_BACK_MARGIN = 2.0
-"""Factor on the rate taken at full speed, because a DUT that must refuse frames takes fewer than it could."""
 
 
 @dataclass
