@@ -54,6 +54,7 @@ def test_a_change_is_held_against_its_base_and_its_runs_are_named(step: Step, tm
     assert (tmp_path / "path").read_text() == "", "dutlab is there, so nothing is built"
     done = step("gate", HEAD=NAME, BASE="", BASE_REF="HEAD", OPTIONS="--budget\n40s\n", RUNS="runs")
     found = json.loads((repository / "gate.json").read_text())
+    assert "kind" in found, (found, done.stderr)
     assert done.returncode == found["exit_status"] and found["kind"] in {"PASS", "CANNOT_TELL"}, done.stderr  # as calm as the machine is
     verdict, *lines = (tmp_path / "output").read_text().splitlines()
     assert verdict == f"verdict={found['kind']}" and (lines[0], lines[-1]) == ("runs<<end-of-runs", "end-of-runs")

@@ -66,10 +66,12 @@ def test_a_box_is_found_measured_and_reported_with_no_file(dutlab, tmp_path):
     assert f"dutlab rfc2544 --testbed {run}/testbed.yaml --mode as-found" in done.stdout
     record = record_in(run / "trials" / "0001" / "record.json")
     figures = record["figures"]["a"]
-    assert 0 < figures["half/load_pps"] == figures["ndr/lower_pps"] / 2
-    assert figures["half/latency_p50_ns"] > 0
+    doubts = {d["kind"] for d in record["doubts"]}
+    if "TX_STARVED" not in doubts:  # of a busy machine: then the half load was not made, and has no figures
+        assert 0 < figures["half/load_pps"] == figures["ndr/lower_pps"] / 2
+        assert figures["half/latency_p50_ns"] > 0
     assert {flow["balances"] for flow in record["flows"]} == {True}
-    assert "VIRTUAL_PORTS" in {d["kind"] for d in record["doubts"]}
+    assert "VIRTUAL_PORTS" in doubts
     assert record["checks"][1] == {
         "what": "link a: the source address at the sink", "passed": True, "found": "as it was sent: 192.168.1.2", "by_ping": False,
     }  # fmt: skip

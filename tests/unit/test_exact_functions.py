@@ -33,12 +33,13 @@ ffffffff81000200 t netif_rx.cold
 ffffffff81000300 T __softirqentry_text_start
 ffffffff81000300 T __do_softirq
 ffffffff81000380 D data
+ffffffff81000400 T net_rx_action
 ffffffffc0000000 t pktgen_thread_worker\t[pktgen]
 ffffffffc0001000 t veth_xmit\t[veth]
 """
-RX, TICK, COLD, SOFT, PKTGEN, XMIT = (
+RX, TICK, COLD, SOFT, POLL, PKTGEN, XMIT = (
     0xFFFFFFFF81000000,
-    *(0xFFFFFFFF81000000 + n for n in (0x100, 0x200, 0x300)),
+    *(0xFFFFFFFF81000000 + n for n in (0x100, 0x200, 0x300, 0x400)),
     0xFFFFFFFFC0000000,
     0xFFFFFFFFC0001000,
 )
@@ -51,12 +52,17 @@ def log_of(*addresses: int) -> bytes:
 
 def frame(*more: int) -> list[int]:
     """From the generator into its port, two functions further, and back."""
-    return [XMIT, XMIT + 4, RX, RX + 4, SOFT, *more, COLD, RX + 8, XMIT + 8, PKTGEN + 40, PKTGEN + 44]
+    return [XMIT, XMIT + 4, RX, RX + 4, SOFT, *more, POLL, SOFT + 8, COLD, RX + 8, XMIT + 8, PKTGEN + 40, PKTGEN + 44]
+
+
+def left_in_a_queue() -> list[int]:
+    """A frame that another thread takes out of its queue later."""
+    return [XMIT, XMIT + 4, RX, RX + 4, RX + 8, XMIT + 8, PKTGEN + 40, PKTGEN + 44]
 
 
 def test_a_log_becomes_stacks_of_whole_frames_without_interrupts() -> None:
     found = FrameLog(Symbols(KALLSYMS))
-    text = log_of(0x401000, PKTGEN + 44, *frame(), *frame(SOFT + 4, SOFT + 8), *frame(TICK, SOFT + 4), *frame(), XMIT)
+    text = log_of(0x401000, PKTGEN + 44, *frame(), *frame(SOFT + 4, SOFT + 8), *frame(TICK, SOFT + 4), *left_in_a_queue(), *frame(), XMIT)
     for at in range(0, len(text), 97):
         found.take(text[at : at + 97])
     profile = found.profile()
@@ -64,11 +70,12 @@ def test_a_log_becomes_stacks_of_whole_frames_without_interrupts() -> None:
     begin = ("pktgen_thread_worker",)
     assert profile.stacks == {
         begin: 2, (*begin, "veth_xmit"): 3, (*begin, "veth_xmit", "netif_rx"): 4,
-        (*begin, "veth_xmit", "netif_rx", "__do_softirq"): pytest.approx(1 + 2 / 3),
+        (*begin, "veth_xmit", "netif_rx", "__do_softirq"): pytest.approx(2 + 2 / 3),
+        (*begin, "veth_xmit", "netif_rx", "__do_softirq", "net_rx_action"): 1,
     }  # fmt: skip
     assert (profile.functions["netif_rx"], profile.functions["__do_softirq"].error) == (Count(4), pytest.approx(2 / 3))
     assert sum(profile.stacks.values()) == pytest.approx(sum(of.mean for of in profile.functions.values()))
-    with pytest.raises(ValueError, match="0 whole frames"):
+    with pytest.raises(ValueError, match="0 frames"):
         FrameLog(Symbols(KALLSYMS)).profile()
 
 

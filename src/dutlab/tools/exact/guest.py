@@ -138,8 +138,8 @@ pass() {{
   [ $2 = v0 ] && pg v0 "dst_mac {to_mac}" || pg g0 "dst_mac 02:00:00:00:00:05"
   for word in "src_min 10.0.0.1" "src_max 10.0.0.1" "dst_min {dst_min}" "dst_max {dst_max}" "udp_dst_min {port}" "udp_dst_max {port}" \
     "delay 0" "count $3" "pkt_size $4" "udp_src_min $5" "udp_src_max $6"; do pg $2 "$word"; done
-  sleep 0.2
   $around
+  sleep 0.2
   pg pgctrl start
   $around
   say "pass $* $(grep -A1 Result: /proc/net/pktgen/$2 | tr '\\n' ' ')"

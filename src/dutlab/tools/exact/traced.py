@@ -34,6 +34,8 @@ _VARIANT = re.compile(r"\.(?:isra|constprop|part|cold|llvm|lto_priv)\b.*")
 _MARK_OF_SECTION = re.compile(r".*_(?:start|end|begin)|__pfx_.*|_[se]text")
 _SENT = "veth_xmit"
 _GENERATOR = "pktgen"
+_RECEIVED = "net_rx_action"
+"""Function that takes a frame out of a port's queue. If ksoftirqd is awake, it does so later and for many frames (kernel/softirq.c)."""
 _INTERRUPTS = ("asm_sysvec_", "asm_common_interrupt", "apic_timer_interrupt")
 _BEGIN, _END = (f"{MARK} {word}\n" for word in (SYMBOLS_BEGIN, SYMBOLS_END))
 _CHUNK = 1 << 20
@@ -109,7 +111,7 @@ class PassProfile:
     """Profile of a pass's frames."""
 
     frames: int
-    """Number of counted frames: complete ones, without an interrupt."""
+    """Number of counted frames: those that were carried to their end before the next one, without an interrupt."""
     stacks: Mapping[tuple[str, ...], float]
     """Functions from the outermost inwards → instructions per frame."""
     functions: Mapping[str, Count]
@@ -124,7 +126,7 @@ class FrameLog:
         self._root = self._here = _Place("", None)
         self._run = 0
         self._frame = dict[_Place, int]()
-        self._begun = self._disturbed = False
+        self._begun = self._disturbed = self._is_carried = False
         self._left = b""
         self._frames = 0
         self._stacks = defaultdict[_Place, int](int)
@@ -144,6 +146,8 @@ class FrameLog:
                     self._end_frame()
                 elif function.startswith(_INTERRUPTS):
                     self._disturbed = True
+                elif function == _RECEIVED:
+                    self._is_carried = True
             run += 1
         self._here, self._run = here, run
 
@@ -151,7 +155,7 @@ class FrameLog:
         """Return the profile of all complete frames. Raises ValueError if there are too few."""
         n = self._frames
         if n < _FEWEST:
-            raise ValueError(f"{n} whole frames are in the log")
+            raise ValueError(f"the log has {n} frames that were carried to their end before the next one")
         counts = {
             name: Count(total / n, sqrt(max(self._squares[name] - total * total / n, 0.0) / (n - 1) / n))
             for name, total in self._sums.items()
@@ -163,7 +167,7 @@ class FrameLog:
         return symbol
 
     def _end_frame(self) -> None:
-        if self._begun and not self._disturbed:
+        if self._begun and self._is_carried and not self._disturbed:
             self._frames += 1
             of_frame = defaultdict[str, int](int)
             for place, count in self._frame.items():
@@ -172,7 +176,7 @@ class FrameLog:
             for name, count in of_frame.items():
                 self._sums[name] += count
                 self._squares[name] += count * count
-        self._begun, self._disturbed = True, False
+        self._begun, self._disturbed, self._is_carried = True, False, False
         self._frame.clear()
 
 
