@@ -28,7 +28,7 @@ class Program:
 
 CHARON = Program("charon-systemd", "charon-systemd")
 CHRT = Program("chrt", "util-linux")
-DPDK_TESTPMD = Program("dpdk-testpmd", "dpdk")
+DPDK_TESTPMD = Program("dpdk-testpmd", "dpdk-dev")
 ETHTOOL = Program("ethtool", "ethtool")
 IP = Program("ip", "iproute2")
 IPERF3 = Program("iperf3", "iperf3")
