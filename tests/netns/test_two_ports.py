@@ -67,9 +67,11 @@ def test_a_box_is_found_measured_and_reported_with_no_file(dutlab, tmp_path):
     record = record_in(run / "trials" / "0001" / "record.json")
     figures = record["figures"]["a"]
     doubts = {d["kind"] for d in record["doubts"]}
-    if "TX_STARVED" not in doubts:  # of a busy machine: then the half load was not made, and has no figures
+    if "half/load_pps" in figures:
         assert 0 < figures["half/load_pps"] == figures["ndr/lower_pps"] / 2
         assert figures["half/latency_p50_ns"] > 0
+    else:
+        assert "TX_STARVED" in doubts, "only a load that a busy machine did not make has no figures"
     assert {flow["balances"] for flow in record["flows"]} == {True}
     assert "VIRTUAL_PORTS" in doubts
     assert record["checks"][1] == {
