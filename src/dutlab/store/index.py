@@ -191,6 +191,29 @@ def figures_of(connection: RunIndex, experiment: str) -> Iterator[IndexedFigure]
         yield IndexedFigure(run, mode, json.loads(factors), workload, links, link, frame_size, figure, value)
 
 
+@dataclass(frozen=True)
+class DoubtedTrials:
+    """Numbers of a run's trials by what speaks against them."""
+
+    disturbed: int
+    """Trials that other work disturbed, or that have no result for that reason."""
+    severe: int
+    """Trials with a severe doubt."""
+    of: int
+    """All trials with a record."""
+
+
+def doubted_trials(connection: RunIndex, run: str) -> DoubtedTrials:
+    """Return how many trials of a run are disturbed or severely doubted."""
+    doubt = "SELECT 1 FROM doubts d WHERE d.run = t.run AND d.trial = t.trial AND d.kind = 'DISTURBED'"
+    asked = (
+        f"SELECT count(*) FROM trials t WHERE t.run = ? AND (t.status = 'disturbed' OR EXISTS ({doubt}))",  # noqa: S608 - our own SQL
+        "SELECT count(DISTINCT trial) FROM doubts WHERE run = ? AND grade = 'severe'",
+        "SELECT count(*) FROM trials WHERE run = ?",
+    )
+    return DoubtedTrials(*(int(connection.execute(select, (run,)).fetchone()[0]) for select in asked))
+
+
 def results_in(connection: RunIndex, runs: Sequence[str]) -> dict[str, tuple[CellResult, ...]]:
     """Return run → its results, for those of `runs` that have any."""
     marks = ", ".join("?" * len(runs)) or "''"
