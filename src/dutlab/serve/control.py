@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import signal
 import stat
 import subprocess
@@ -31,6 +32,8 @@ LOG = ".serve.log"
 """File in the folder of runs with the output of commands started here. Other users may be able to write to that folder."""
 _SHOWN_BYTES = 4000
 _PLAN_S, _PLAN_BYTES, _PLAN_COLUMNS = 60, 100_000, 110
+_OF_THE_COMMAND = re.compile(r"; order\s+seed\s+\d+|^--trials .*\n?", re.MULTILINE)
+"""Parts of a plan that do not hold for a run started from the page: its seed is another, and there are no options."""
 _FOLDER_S, _LOOK_S = 20.0, 0.2
 """Longest wait for the folder of a started run, and time between two looks, in seconds."""
 
@@ -86,6 +89,7 @@ class Control:
         except subprocess.TimeoutExpired:
             raise InputError(f"{name}: its plan took more than {_PLAN_S} s", remedy="see `dutlab plan` in a terminal") from None
         words = (done.stdout if done.returncode == 0 else done.stderr)[:_PLAN_BYTES].decode(errors="replace")
+        words = _OF_THE_COMMAND.sub("", words)
         return ShownPlan(name, printable_lines(words), _hash(path), is_refused=done.returncode != 0)
 
     def start(self, name: str, seen: str) -> str:

@@ -199,6 +199,8 @@ class DoubtedTrials:
     """Trials that other work disturbed, or that have no result for that reason."""
     severe: int
     """Trials with a severe doubt."""
+    imported: int
+    """Trials from another tool's files, which dutlab did not watch."""
     of: int
     """All trials with a record."""
 
@@ -209,6 +211,7 @@ def doubted_trials(connection: RunIndex, run: str) -> DoubtedTrials:
     asked = (
         f"SELECT count(*) FROM trials t WHERE t.run = ? AND (t.status = 'disturbed' OR EXISTS ({doubt}))",  # noqa: S608 - our own SQL
         "SELECT count(DISTINCT trial) FROM doubts WHERE run = ? AND grade = 'severe'",
+        "SELECT count(DISTINCT trial) FROM doubts WHERE run = ? AND kind = 'IMPORTED'",
         "SELECT count(*) FROM trials WHERE run = ?",
     )
     return DoubtedTrials(*(int(connection.execute(select, (run,)).fetchone()[0]) for select in asked))

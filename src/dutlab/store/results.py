@@ -110,9 +110,9 @@ def results_of(records: Iterable[TrialRecord]) -> tuple[CellResult, ...]:
 def best_and_worst(results: Iterable[CellResult]) -> tuple[BestAndWorst, ...]:
     """Return the best and worst cell of each workload, at the place where most cells were measured.
 
-    Of several such places it is the one with the most links, then the one with the shortest frames. Where every place has one cell, as of
-    pairs of hosts, it is the best and worst over all of them. A figure without a better direction is left out, and so are figures that are
-    no speed where a workload has one that is.
+    Of several such places it is the one with the most links, then with the shortest frames, then with the best result. Where every place
+    has one cell, as of pairs of hosts, it is the best and worst over all of them. A figure without a better direction is left out, and so
+    are figures that are no speed where a workload has one that is.
     """
     by_place: dict[tuple[str, str], list[CellResult]] = defaultdict(list)
     for result in results:
@@ -125,10 +125,11 @@ def best_and_worst(results: Iterable[CellResult]) -> tuple[BestAndWorst, ...]:
     return tuple(_ends(cells) for cells in sorted(chosen, key=_order))
 
 
-def _order(cells: list[CellResult]) -> tuple[bool, int, int, int, str]:
-    first = cells[0]
+def _order(cells: list[CellResult]) -> tuple[bool, int, int, int, float, str]:
+    first, values = cells[0], [c.median for c in cells]
     size = int(first.frame_size) if first.frame_size.isascii() and first.frame_size.isdigit() else 1 << 20
-    return (not is_speed(first.figure), -len(cells), -len(apart(first.link)), size, first.place)
+    best = min(values) if direction_of(first.figure) == "lower" else -max(values)
+    return (not is_speed(first.figure), -len(cells), -len(apart(first.link)), size, best, first.place)
 
 
 def _ends(cells: list[CellResult]) -> BestAndWorst:

@@ -39,6 +39,8 @@ def about_words(of: CellResult, *, whole: bool = True) -> str:
 
 def end_words(ends: BestAndWorst) -> EndWords:
     """Return the words of the best and worst cell, with the levels, sizes and settings in which they differ."""
+    if not ends.is_alone and ends.best.median == ends.worst.median:
+        return EndWords(about_words(ends.best, whole=ends.places == 1), f"{value_words(ends.best)} in all {ends.cells}", "")
     best, worst = (_words(of, ends) for of in (ends.best, ends.worst))
     return EndWords(about_words(ends.best, whole=ends.places == 1), best, "" if ends.is_alone else worst)
 
