@@ -45,18 +45,20 @@ def faults_of_access(browser: Chromium) -> list[tuple[str, str]]:
     return [(str(rule), str(element)) for rule, element in found["result"]["value"]]
 
 
-WIDTHS, SCHEMES = (390, 1280, 1920), ("light", "dark")
+ALL_LOOKS = tuple((width, scheme) for width in (390, 1280, 1920) for scheme in ("light", "dark"))
+"""Width of the window and colour scheme."""
 
 
-def faults_everywhere(browser: Chromium, pages: Iterable[Path | str]) -> dict[tuple[str, int, str], list[tuple[str, str]]]:
+def faults_everywhere(
+    browser: Chromium, pages: Iterable[Path | str], looks: Iterable[tuple[int, str]] = ALL_LOOKS
+) -> dict[tuple[str, int, str], list[tuple[str, str]]]:
     """Page, width and colour scheme → what axe-core finds there."""
     found = {}
     for page in pages:
-        for width in WIDTHS:
-            for scheme in SCHEMES:
-                browser.open(page, width=width, scheme=scheme)
-                if faults := faults_of_access(browser):
-                    found[str(page), width, scheme] = faults
+        for width, scheme in looks:
+            browser.open(page, width=width, scheme=scheme)
+            if faults := faults_of_access(browser):
+                found[str(page), width, scheme] = faults
     return found
 
 
