@@ -11,7 +11,7 @@ import pytest
 
 import fake_run
 from browser.chromium import Chromium
-from browser.looks import CONTRASTS, faults_of_access
+from browser.looks import CONTRASTS, faults_everywhere, faults_of_access
 from dutlab.interop.figure_table import imported
 from dutlab.interop.imported_run import ImportOptions, write_imported
 from dutlab.report.write import write_plots, write_report
@@ -252,7 +252,12 @@ def test_every_word_of_explored_figures_can_be_read_and_print_has_the_drawings(b
     assert set(seen) == {""} and len(seen) == browser.evaluate("document.querySelectorAll('figure').length")
 
 
-def test_axe_finds_nothing_serious_on_reports(browser: Chromium, page: Path, pages_of_kinds: list[Path]) -> None:
+def test_axe_finds_nothing_on_reports_at_any_width_in_any_scheme(browser: Chromium, page: Path, pages_of_kinds: list[Path]) -> None:
+    assert faults_everywhere(browser, [page]) == {}
+    assert faults_everywhere(browser, pages_of_kinds, looks=((390, "light"), (1280, "dark"))) == {}, "of each kind of workload"
+
+
+def test_axe_finds_nothing_on_explored_figures(browser: Chromium, page: Path, pages_of_kinds: list[Path]) -> None:
     for shown, scheme in ((page, "light"), (page, "dark"), *((of_kind, "light") for of_kind in pages_of_kinds[:2])):
         browser.open(shown, width=1280, scheme=scheme)
         browser.evaluate(EXPLORE)

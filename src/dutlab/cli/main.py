@@ -159,6 +159,8 @@ _OBJECTS_BETWEEN_COLLECTIONS = 200_000
 """Objects between two garbage collections. Records are many objects with almost no cycles: with Python's default of 700, collections take
 a seventh of the CPU time of a report of 20,000 trials. A short command makes fewer objects than this."""
 _HELP = {"-h", "--help"}
+_COMPLETE = "_DUTLAB_COMPLETE"
+"""Environment variable by which a shell asks for completions."""
 
 
 @cache
@@ -181,10 +183,15 @@ class LazyGroup(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 -- click's signature
         return list(COMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 -- click's signature
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        return _command(cmd_name)
+        command = _command(cmd_name)
+        if ctx.resilient_parsing and _COMPLETE in os.environ:
+            from dutlab.cli.completion import add_to
+
+            add_to(command)
+        return command
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
         """Resolve as click does, and suggest a command for a mistyped one."""
@@ -292,6 +299,10 @@ def main() -> None:
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # pydantic would look for plugins in every installed package
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
     atexit.register(_leave_garbage)
+    if _COMPLETE in os.environ:
+        from dutlab.cli.completion import use_own_bash
+
+        use_own_bash()
     try:
         status = dutlab.main(prog_name="dutlab", standalone_mode=False)
     except click.exceptions.Abort:

@@ -14,10 +14,11 @@ from dutlab.report.model.table import Column, Row, Table
 from dutlab.report.model.words import SIZES, asked_words, duration_words, plural, size_order
 from dutlab.report.pages.terminal import terminal_table
 from dutlab.spec.factors import MODE
-from dutlab.spec.testbed import Testbed
+from dutlab.spec.testbed import HostSpec, Testbed
 from dutlab.spec.untried import untried
 from dutlab.spec.workloads.on_drives import DriveSetting
 from dutlab.subject import apart
+from dutlab.systems.modes import AS_FOUND
 from dutlab.units import RFC2544_FRAME_SIZES, line_rate, si
 from dutlab.workloads import plug_of
 
@@ -48,6 +49,7 @@ def _heads(plan: Plan, testbed: Testbed) -> Iterator[str]:
     yield f"{counted}: about {duration_words(plan.estimate_s)}; order seed {plan.seed}"
     if plan.repeat_rule is not None:
         yield f"at most: each cell is {plan.repeat_rule.rule.words}"
+    yield from _touched(plan, testbed)
     yield from _factors(plan)
     yield proof_words(plan)
     if plan.repeat_disturbed:
@@ -65,6 +67,29 @@ def _heads(plan: Plan, testbed: Testbed) -> Iterator[str]:
             yield f"link {link.name}: {si(link.speed, 'b/s')} L1; at most {rates}"
         if link.is_distant:
             yield f"link {link.name}: {link.distance_words}, one way, before {' and '.join(map(str, link.distance_ports))}"
+
+
+def _touched(plan: Plan, testbed: Testbed) -> Iterator[str]:
+    """Yield the hosts that the run uses, and what it changes on them."""
+    if testbed.lab is not None:
+        yield f"hosts: {', '.join(testbed.hosts)}, in lab {testbed.lab} on this machine"
+    else:
+        yield f"hosts: {', '.join(f'{name} ({_where(host)})' for name, host in testbed.hosts.items())}"
+    modes = [mode for mode in dict.fromkeys(t.cell.mode for t in plan.trials) if mode != AS_FOUND.name]
+    changed = [f"mode ({', '.join(modes)})"] if modes else []
+    changed += [name for name in dict.fromkeys(name for t in plan.trials for name in t.cell.factors) if name != MODE]
+    if by_hand := [name for name in changed if name in plan.hand_factors]:
+        yield f"asks a person to change: {', '.join(by_hand)}"
+    if by_us := [name for name in changed if name not in plan.hand_factors]:
+        yield f"changes: {', '.join(by_us)}{f' of {testbed.dut}' if testbed.dut else ''}; each change is undone at its end"
+    elif not by_hand:
+        yield "changes nothing: the DUT is measured as it is found"
+
+
+def _where(host: HostSpec) -> str:
+    if host.netns:
+        return f"namespace {host.netns} of this machine"
+    return host.ssh or ("this machine" if host.local else "no login")
 
 
 def _factors(plan: Plan) -> Iterator[str]:

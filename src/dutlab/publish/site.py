@@ -2,7 +2,8 @@
 
     index.html               the devices
     devices/NAME.html        a device: specification, modes, tables, plots, claims, runs
-    claims.html              claims that differ from raw files, contradictions, runs on several sites
+    compare.html             results of all devices by workload and mode
+    claims.html              claims that hold or differ from raw files, contradictions, runs on several sites
     runs/NAME/               the run folder without its journal; its pages and cards are in report/
     runs.parquet index.json  every figure, and the contents of the site, for programs
     feed.xml                 the newest runs (Atom, RFC 4287)
@@ -32,7 +33,7 @@ from dutlab.hosts.passwords import all_variables
 from dutlab.publish.corpus import SITE_SCHEMA_VERSION, Contradiction, contradictions, index_of, write_parquet
 from dutlab.publish.devices import DeviceSheet, device_of
 from dutlab.publish.feed import atom
-from dutlab.publish.site_pages import SiteContents, write_claims, write_device, write_index
+from dutlab.publish.site_pages import SiteContents, write_claims, write_compared, write_device, write_index
 from dutlab.publish.site_run import RunToShow, SiteRun, show_run
 from dutlab.report.questions.claims import manifest_hash
 from dutlab.store.beneath import Beneath, parts_of
@@ -286,6 +287,7 @@ def _build(asked: SiteRequest, known: _Site, twice: int, left_out: tuple[str, ..
     for device in contents.by_device:
         write_device(contents, device)
     write_claims(contents)
+    write_compared(contents)
     write_index(contents)
     replace_file(out / "feed.xml", atom(title, url, shown))
     write_parquet(out / "runs.parquet", [row for run in shown for row in run.figures])

@@ -127,9 +127,24 @@ def _words(group: Group, book: NoteBook, unit: Unit) -> Iterator[str]:
     most = value_of(group, group.cell.link_label, "max_pps", book)
     if isinstance(value, Figure) and isinstance(most, Figure) and most.median:
         share = f"{value.median / most.median:.1%} of the highest rate, {figure_text(most, unit)}"
-        yield f"{about}: throughput {figure_text(value, unit)}, {share}."
+        yield f"{about}: throughput {figure_text(value, unit)}{_bounds(group, unit)}, {share}."
     for record in group.measured:
         yield from (f"{about}: {note}" for note in record.notes)
+
+
+def _bounds(group: Group, unit: Unit) -> str:
+    """Return the two rates that the throughput lies between, of all links and directions, over all repeats; empty if one was not found."""
+    found = []
+    for record in group.measured:
+        total = record.figures.get(group.cell.link_label, {}).get("throughput_pps")
+        for row in record.tables.get("throughput", ()):  # of each direction
+            low, high = row.get("lower_pps"), row.get("upper_pps")
+            if total and isinstance(low, int | float) and isinstance(high, int | float) and low:
+                found.append((total, total / low * high))
+    if not found:
+        return ""
+    low, high = min(lower for lower, _ in found), max(upper for _, upper in found)
+    return f" (no loss at {unit.text(low)}, loss at {unit.text(high)})"
 
 
 def _arrivals(groups: Sequence[Group]) -> Iterator[str]:
