@@ -32,13 +32,17 @@ CONTRASTS = """
 _AXE = Path(__file__).parent / "node_modules" / "axe-core" / "axe.min.js"
 
 
-def faults_of_access(browser: Chromium) -> list[tuple[str, str]]:
-    """What axe-core finds serious or critical on the page that is open: the rule and the first element. Skips the test without axe-core."""
+UNFOLD = "document.querySelectorAll('details').forEach((d) => { d.open = true; })"
+"""Opens everything that a page shows folded."""
+
+
+def faults_of_access(browser: Chromium, impacts: tuple[str, ...] = ("serious", "critical")) -> list[tuple[str, str]]:
+    """What axe-core finds on the page that is open, of these impacts: the rule and the first element. Skips the test without axe-core."""
     need("axe", _AXE.exists())  # `npm ci --ignore-scripts --prefix tests/browser` brings it
     browser.evaluate(f"{_AXE.read_text(encoding='utf-8')}; 0")
     found = browser.send(
         "Runtime.evaluate", awaitPromise=True, returnByValue=True,
-        expression="axe.run().then((r) => r.violations.filter((v) => ['serious', 'critical'].includes(v.impact)).map((v) => [v.id, v.nodes[0].html]))",
+        expression="axe.run().then((r) => r.violations.filter((v) => IMPACTS.includes(v.impact)).map((v) => [v.id, v.nodes[0].html]))".replace("IMPACTS", str(list(impacts))),
     )  # fmt: skip
     assert "exceptionDetails" not in found, found
     return [(str(rule), str(element)) for rule, element in found["result"]["value"]]

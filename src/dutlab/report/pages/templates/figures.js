@@ -351,5 +351,14 @@ for (const element of document.querySelectorAll("figure")) {
   made.group = element.closest("article");
   figures.push(made);
 }
+// A link to a row inside closed details opens them first.
+const unfold = () => {
+  const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  let closed = false;
+  for (let e = target?.closest("details:not([open])"); e; e = e.parentElement.closest("details:not([open])")) e.open = closed = true;
+  if (closed) target.scrollIntoView();
+};
+addEventListener("hashchange", unfold);
+unfold();
 document.addEventListener("keydown", (event) => { if (event.key === "Escape") for (const figure of figures) figure.tip.hidden = true; });
 })();
