@@ -134,7 +134,7 @@ def test_words_in_plots_do_not_cover_one_another_and_stay_inside(browser: Chromi
     browser.open(page, width=1280)
     touching = browser.evaluate(
         """[...document.querySelectorAll('figure svg')].flatMap((svg) => {
-             const frame = svg.getBoundingClientRect(), texts = [...svg.querySelectorAll('text')], boxes = texts.map((t) => t.getBoundingClientRect());
+             const frame = svg.getBoundingClientRect(), texts = [...svg.querySelectorAll('text')].filter((t) => t.getClientRects().length), boxes = texts.map((t) => t.getBoundingClientRect());
              const hit = (a, b) => a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 4 && b.top < a.bottom - 4;
              const pairs = boxes.flatMap((a, i) => boxes.slice(i + 1).flatMap((b, j) => hit(a, b) ? [texts[i].textContent + ' | ' + texts[i + 1 + j].textContent] : []));
              const out = boxes.flatMap((a, i) => a.left < frame.left - 1 || a.right > frame.right + 1 ? [texts[i].textContent + ' leaves the plot'] : []);
@@ -259,6 +259,18 @@ def test_every_word_of_explored_figures_can_be_read_and_print_has_the_drawings(b
     )
     browser.send("Emulation.setEmulatedMedia", media="")
     assert set(seen) == {""} and len(seen) == browser.evaluate("document.querySelectorAll('figure').length")
+
+
+def test_a_bar_without_a_script_tells_its_values_under_the_pointer(browser: Chromium, page: Path) -> None:
+    browser.open(page, width=1280)
+    browser.evaluate("document.querySelector('#cores figure').scrollIntoView()")
+    area = "document.querySelector('#cores .told > rect').getBoundingClientRect()"
+    x, y = browser.evaluate(f"[{area}.x + 20, {area}.y + {area}.height / 2]")
+    shown = "[...document.querySelectorAll('#cores .told > g')].filter((g) => g.getClientRects().length).map((g) => g.textContent)"
+    assert browser.evaluate(shown) == []
+    browser.send("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
+    (told,) = browser.evaluate(shown)
+    assert told.startswith("router, core 0: ") and "softirq" in told
 
 
 WIDTHS = (390, 1280, 1920)

@@ -155,7 +155,10 @@ def test_rows_margin_and_hostile_names() -> None:
     root = ET.fromstring(ratio_plot("p", "t", rows, margin=0.02).svg())
     texts = [t.text for t in root.iter("{http://www.w3.org/2000/svg}text")]
     assert "<b>&" in texts and "0.500 slower" in texts and f"{'x' * 45}…" in texts
-    assert len(list(root.iter("{http://www.w3.org/2000/svg}rect"))) == 2  # the paper and the margin
+    drawn = [r for r in root.iter("{http://www.w3.org/2000/svg}rect") if r.get("fill") != "none" and not r.get("rx")]
+    assert len(drawn) == 2  # the paper and the margin
+    told = [g for g in root.iter("{http://www.w3.org/2000/svg}g") if g.get("class") == "told"]
+    assert len(told) == 2 and "0.5000, from 0.4000 to 0.6000; slower" in texts
 
 
 def test_modes_of_a_run_are_drawn(built: Callable[..., Path], tmp_path: Path) -> None:

@@ -83,8 +83,8 @@ def test_what_is_missing_is_explained_below_once() -> None:
 def test_shades_follow_the_size_and_their_colour_the_direction() -> None:
     more = "\n".join(terminal_table(rates(("a", figure(1e6)), ("b", figure(1e5)), shaded=True), colour=True))
     less = "\n".join(terminal_table(rates(("a", figure(0.5)), ("b", figure(0.01)), name="loss_ratio", shaded=True), colour=True))
-    assert re.findall(r"48;5;(\d+)", more) == ["34", "22"]
-    assert re.findall(r"48;5;(\d+)", less) == ["124", "52"]
+    assert re.findall(r"48;5;(\d+)", more) == ["25", "17"]
+    assert re.findall(r"48;5;(\d+)", less) == ["130", "58"]
     assert "\x1b" not in "\n".join(terminal_table(rates(("a", figure(1e6)), shaded=True)))
 
 

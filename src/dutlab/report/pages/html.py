@@ -27,6 +27,7 @@ from dutlab.report.pages.method_words import method_words
 from dutlab.report.plots.of_report import plots_of
 from dutlab.report.plots.palette import DARK, SERIES, dark_rules
 from dutlab.report.plots.plot import Plot
+from dutlab.report.plots.svg import TOLD_RULE
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -186,7 +187,7 @@ def style_sheet() -> str:
     modes = "".join(f".m{n}{{color:{light}}}" for n, light in enumerate(SERIES))
     dark_modes = "".join(f".m{n}{{color:{DARK[light]}}}" for n, light in enumerate(SERIES))
     css = (TEMPLATES / "style.css").read_text(encoding="utf-8")
-    return f"{css}{modes}\n@media (prefers-color-scheme:dark){{{dark_modes}\n{dark_rules('figure')}}}"
+    return f"{css}{modes}{TOLD_RULE}\n@media (prefers-color-scheme:dark){{{dark_modes}\n{dark_rules('figure')}}}"
 
 
 def _colour_place(r: RunReport, label: str) -> int:

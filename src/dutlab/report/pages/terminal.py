@@ -22,8 +22,8 @@ MOST_LINES = 40
 """Largest number of lines of a table in an answer, so that the answer stays on the screen."""
 LONGEST_WORD = 24
 """Longest word that is not broken, so that no path or address widens the table."""
-_SHADES = {"lower": (52, 88, 124), "higher": (22, 28, 34), "": (17, 18, 19)}
-"""Better direction → background colours (of 256): weak, middle, strong; red for figures of which less is better."""
+_SHADES = {"lower": (58, 94, 130), "higher": (17, 24, 25), "": (237, 239, 241)}
+"""Better direction → background colours (of 256): weak, middle, strong. As on pages: amber where less is better, blue where more is."""
 
 
 _WITH_SPREAD = 2

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dutlab.report.plots.axis import Scale
-from dutlab.report.plots.palette import QUIET, SERIES, series_colour, series_shape
-from dutlab.report.plots.svg import corners
+from dutlab.report.plots.palette import QUIET, SERIES, series_colour, series_dash, series_shape
+from dutlab.report.plots.svg import corners, distinct
 
 MOST_POINTS = 4000
 """Largest number of points of an interactive figure; more would double the size of a large page."""
 Point = tuple[float, ...]
-"""x and y; optionally the low and high of y, and 0 if no line leads to the point."""
+"""x and y; optionally the low and high of y, 0 if no line leads to the point, and 1 if it missed the goal of its line."""
 
 
 @dataclass(frozen=True)
@@ -23,6 +23,10 @@ class ExploredLine:
 
     label: str
     place: int | None
+    shift: float = 0.0
+    """Horizontal shift of everything drawn of it, in pixels."""
+    apart: bool = False
+    """True if its points are not joined, so that each has a mark however many there are."""
 
 
 @dataclass(frozen=True)
@@ -59,13 +63,14 @@ class Explored:
         """Return JSON for a script element; empty for a figure of too many points."""
         if sum(len(points) for view in self.views for points in view.points) > MOST_POINTS:
             return ""
+        short = distinct(line.label for line in self.lines)
         across = {"name": self.x_name, "title": self.x_title, "unit": self.x_unit, "fixed": self.fixed, "ticks": self.ticks}
         document = {
             "x": across | _ends(self.x),
             "width": abs(self.x.at_high - self.x.at_low),
             "height": abs(self.views[0].scale.at_high - self.views[0].scale.at_low),
             "moments": self.moments,
-            "lines": [_line(line) for line in self.lines],
+            "lines": [_line(line, short[line.label]) for line in self.lines],
             "views": [
                 {"title": v.title, "unit": v.unit, "digits": max(v.digits, 0), "limits": v.limits, **_ends(v.scale),
                  "points": [[[_short(value) for value in p] for p in points if all(map(math.isfinite, p))] for points in v.points]}
@@ -80,11 +85,12 @@ def _ends(scale: Scale) -> dict[str, object]:
     return {"low": scale.low, "high": scale.high, "log": scale.log}
 
 
-def _line(line: ExploredLine) -> dict[str, object]:
-    drawn: dict[str, object] = {"label": line.label}
+def _line(line: ExploredLine, short: str) -> dict[str, object]:
+    drawn: dict[str, object] = {"label": line.label, "short": short, "shift": round(line.shift, 2), "apart": line.apart}
     if line.place is None:
-        return drawn | {"colour": QUIET}
-    return drawn | {"colour": series_colour(line.place), "place": line.place % len(SERIES), "mark": corners(series_shape(line.place))}
+        return drawn | {"colour": QUIET, "dash": "5 4"}
+    mark = corners(series_shape(line.place))
+    return drawn | {"colour": series_colour(line.place), "dash": series_dash(line.place), "place": line.place % len(SERIES), "mark": mark}
 
 
 def _short(value: float) -> float:
