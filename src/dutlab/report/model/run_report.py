@@ -338,6 +338,12 @@ class RunReport:
         return shared_marks([*self.answer.tables, *(t for s in self.sections for t in s.tables)])
 
     @property
+    def other_deviations(self) -> tuple[str, ...]:
+        """Deviations that no section states itself."""
+        own = {d for s in self.sections for d in s.deviations}
+        return tuple(d for d in self.deviations if d not in own)
+
+    @property
     def unsuccessful(self) -> tuple[TrialLine, ...]:
         """Trials without a result."""
         return tuple(sorted((t for t in self.trials if t.status != "measured"), key=lambda t: t.number))

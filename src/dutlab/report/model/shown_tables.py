@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 MOST_OPEN_ROWS = 16
 """Largest number of rows of a table that is shown unfolded although its section is drawn as well."""
 _MOST_REPEATED = 0.5
-"""Share of a table's figures that are in the answer, from which on the table is folded."""
+"""Share of a table's figures that are in the answer, above which the table is folded."""
 _Key = tuple[str, str, tuple[int, ...], float]
 
 
@@ -31,7 +31,7 @@ def _shown(table: Table, answered: set[_Key], texts: set[str], *, drawn: bool) -
     repeated = sum(key in answered for key in keys)
     if keys and repeated == len(keys) and _says_no_more(table, texts):
         return table, False
-    fold = bool(keys) and repeated >= _MOST_REPEATED * len(keys)
+    fold = bool(keys) and repeated > _MOST_REPEATED * len(keys)
     return (replace(table, folded=True) if fold or (drawn and len(table.rows) > MOST_OPEN_ROWS) else table), True
 
 
@@ -55,6 +55,9 @@ def _texts(table: Table, row: Row) -> Iterator[str]:
 
 
 def shared_marks(tables: Sequence[Table]) -> frozenset[int]:
-    """Return the numbers of the notes about every figure of all `tables`, so that a page states them once; none for a single table."""
-    marks = [set(t.common_marks) for t in tables if any(isinstance(cell, Figure) for row in t.rows for cell in row.cells)]
-    return frozenset(set.intersection(*marks)) if len(marks) > 1 else frozenset()
+    """Return the numbers of the notes about every figure of all `tables` that have marks, so that a page states them once.
+
+    None are shared by a single table. Tables of computed figures, such as frame loss by rate, have no marks.
+    """
+    marked = [t for t in tables if t.common_marks or any(row.marks for row in t.rows)]
+    return frozenset(set.intersection(*(set(t.common_marks) for t in marked))) if len(marked) > 1 else frozenset()

@@ -72,6 +72,9 @@ def _section(r: RunReport, s: Section) -> Iterable[str]:
     yield "\n".join(f"- {text(words)}" for words in (*s.words, *(f"Not known: {what}." for what in s.unknown)))
     for table, is_shown in shown_tables(r, s):
         yield from _tables([table], r) if is_shown else (f"{text(table.caption)}: in the answer.", *map(text, table.notes))
+    if s.deviations:
+        yield "### Where this departs from its standard"
+        yield "\n".join(f"- {text(d)}" for d in s.deviations)
 
 
 def table_markdown(t: Table, r: RunReport | None = None) -> str:
@@ -144,9 +147,9 @@ def _doubts(r: RunReport) -> Iterable[str]:
         lines.append(f"- **[{n.number}] {n.grade}**: {text(n.text)}. Remedy: {text(n.remedy)}. Trials {numbers_words(n.trials)}.")
         lines += [f"  - {text(d)}" for d in folded(n.details)]
     yield "\n".join(lines) or "No doubts."
-    if r.deviations:
+    if r.other_deviations:
         yield "### Where this departs from RFC 2544"
-        yield "\n".join(f"- {text(d)}" for d in r.deviations)
+        yield "\n".join(f"- {text(d)}" for d in r.other_deviations)
     if r.unsuccessful:
         yield "### Trials without a result"
         yield from _tables(unsuccessful_tables(r.unsuccessful), r)
