@@ -215,6 +215,12 @@ def test_points_that_missed_are_hollow_and_a_bound_has_the_colour_of_its_line_an
     assert [len(p) > 5 for p in told["views"][0]["points"][0]] == [True, False, True]
 
 
+def test_an_axis_that_counts_has_whole_numbers_and_no_unit_is_named_twice():
+    plot = curve_plot(Curve("c", "t", "trial", "trial", "IOPS", "iops", (Line("a", ((1.0, 5.0), (2.0, 6.0), (3.0, 9.0))),)), [])
+    assert {word for word in words_of(plot) if word and re.fullmatch(r"[123](\.\d+)?", word)} == {"1", "2", "3"}
+    assert "IOPS" in words_of(plot) and "IOPS, IOPS" not in words_of(plot)
+
+
 def paths_of(plot, colour):
     found = re.findall(rf'<path d="([^"]+)" fill="none" stroke="{colour}" stroke-width="2"', plot.svg().decode())
     return [[tuple(float(v) for v in p.split()) for p in d.lstrip("M").split("L")] for d in found]

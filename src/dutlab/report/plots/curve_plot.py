@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from dutlab.report.model.curve import Curve, Line
-from dutlab.report.model.words import Unit, unit_of
+from dutlab.report.model.words import COUNT, Unit, unit_of
 from dutlab.report.plots.axis import Scale, apart, draw_x_axis, draw_y_axis, spread
 from dutlab.report.plots.explored import Explored, ExploredLine, Point, View
 from dutlab.report.plots.palette import FAINT, INK, QUIET, series_colour, series_dash, series_shape
@@ -63,7 +63,7 @@ def curve_plot(curve: Curve, labels: Sequence[str]) -> Plot | None:
     d = SvgDrawing()
     left = max(LEFT, draw_y_axis(d, y, left=0.0, right=WIDTH, title=title))
     words = {at / across.scale: words for at, words in curve.x_ticks if x.low <= at / across.scale <= x.high}
-    ticks = list(words) or apart(x, x.ticks())
+    ticks = list(words) or _ticks(x, across)
     below = draw_x_axis(d, x, top=0.0, bottom=HEIGHT, title=_titled(curve.x_title, across.name), ticks=ticks, words=words)
     _draw_limits(d, y, curve, up)
     for line in drawn:
@@ -83,6 +83,7 @@ def curve_plot(curve: Curve, labels: Sequence[str]) -> Plot | None:
             x_title=_titled(curve.x_title, across.name),
             x_unit=across.name,
             x=x,
+            whole=across is COUNT,
             lines=[
                 ExploredLine(line.line.label, None if line.line.role == "asked" else line.place, apart=line.line.role == "apart")
                 for line in told
@@ -110,7 +111,7 @@ def _stacked_plot(upper: Curve, lower: Curve) -> Plot | None:
         y = replace(_log_scale(ys) if curve.scale == "log" else _linear_scale(ys), at_low=bottom, at_high=top)
         left = max(left, draw_y_axis(d, y, left=0.0, right=WIDTH, title=_titled(curve.y_title, up.name)))
         if curve is lower:
-            below = draw_x_axis(d, x, top=0.0, bottom=bottom, title=_titled(lower.x_title, across.name), ticks=apart(x, x.ticks()))
+            below = draw_x_axis(d, x, top=0.0, bottom=bottom, title=_titled(lower.x_title, across.name), ticks=_ticks(x, across))
         _draw_limits(d, y, curve, up)
         for line in drawn:
             _draw_line(d, x, y, line)
@@ -250,4 +251,10 @@ def _draw_labels(d: SvgDrawing, x: Scale, y: Scale, drawn: Sequence[_Drawn], *, 
 
 
 def _titled(title: str, unit: str) -> str:
-    return f"{title}, {unit}" if unit else title
+    """Return the title of an axis with its unit, unless the title names it already."""
+    return f"{title}, {unit}" if unit and unit not in title.replace(",", "").split() else title
+
+
+def _ticks(x: Scale, across: Unit) -> list[float]:
+    """Return the ticks of a horizontal axis; an axis that counts has whole numbers."""
+    return apart(x, [tick for tick in x.ticks() if across is not COUNT or tick.is_integer()])

@@ -58,13 +58,22 @@ class Explored:
     """Vertical lines: position and text."""
     fixed: bool = False
     """True if the horizontal axis has categories, so it cannot be logarithmic."""
+    whole: bool = False
+    """True if the horizontal axis counts, so that its ticks are whole numbers."""
 
     def text(self) -> str:
         """Return JSON for a script element; empty for a figure of too many points."""
         if sum(len(points) for view in self.views for points in view.points) > MOST_POINTS:
             return ""
         short = distinct(line.label for line in self.lines)
-        across = {"name": self.x_name, "title": self.x_title, "unit": self.x_unit, "fixed": self.fixed, "ticks": self.ticks}
+        across = {
+            "name": self.x_name,
+            "title": self.x_title,
+            "unit": self.x_unit,
+            "fixed": self.fixed,
+            "whole": self.whole,
+            "ticks": self.ticks,
+        }
         document = {
             "x": across | _ends(self.x),
             "width": abs(self.x.at_high - self.x.at_low),

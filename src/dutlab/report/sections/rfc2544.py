@@ -306,7 +306,8 @@ def _loss_curves(groups: Sequence[Group]) -> list[Curve]:
 
 
 def _loss_points(group: Group) -> tuple[tuple[float, float], ...]:
-    return tuple((share, median([lost for _, lost in results.values()])) for share, results in _by_share(group, "frame_loss").items())
+    by_share = _by_share(group, "frame_loss")
+    return tuple((share, median([lost for _, lost in results.values()])) for share, results in sorted(by_share.items()))
 
 
 def _by(groups: Sequence[Group], key: Callable[[Group], _K]) -> dict[_K, list[Group]]:

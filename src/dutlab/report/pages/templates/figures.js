@@ -204,7 +204,7 @@ class Figure {
     for (const tick of ticksOf(this.y)) { rule(`M0 ${y(tick)}H${W}`, GRID); text(-8, y(tick), short(tick), QUIET, "end"); }
     drawn(svg, "text", { transform: `translate(${box[0] + 12} ${H / 2}) rotate(-90)`, "font-size": 13, fill: QUIET, "text-anchor": "middle" }, view.title + (this.y.log ? " (log)" : ""));
     const own = data.x.ticks.filter(([at]) => at >= this.x.low && at <= this.x.high);
-    const ticks = (own.length ? own : ticksOf(this.x).map((t) => [t, short(t)])).map(([at, words]) => [x(at), words]).sort((a, b) => a[0] - b[0]);
+    const ticks = (own.length ? own : ticksOf(this.x).filter((t) => !data.x.whole || Number.isInteger(t)).map((t) => [t, short(t)])).map(([at, words]) => [x(at), words]).sort((a, b) => a[0] - b[0]);
     const spread = own.length ? spreadWords(ticks, -16, W + 16) : null, moved = spread?.some((at, n) => Math.abs(at - ticks[n][0]) > 1), rows = [];
     ticks.forEach(([at, words], n) => {
       if (!own.length) rule(`M${at} 0V${H}`, GRID);
