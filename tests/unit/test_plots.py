@@ -245,3 +245,11 @@ def test_a_drawing_without_a_script_tells_its_values_under_the_pointer(plots: di
     words = [t.text for t in told[0].iter(f"{SVG}text")]
     assert words == ["router, link a alone", "9.40 Gb/s (9.34–9.46), 3 of 3 repeats"]
     assert all(g.find(f"{SVG}g").get("display") == "none" for g in told)  # type: ignore[union-attr]  # each has one
+
+
+def test_a_file_of_lines_tells_the_values_of_each_size(plots: dict[str, Plot]) -> None:
+    root = ET.fromstring(plots["sweep-a-kpps"].svg())
+    told = [[t.text for t in g.iter(f"{SVG}text")] for g in root.iter(f"{SVG}g") if g.get("class") == "told"]
+    assert [words[0] for words in told] == [f"{size} bytes" for size in ("64", "128", "256", "512", "1024", "1280", "1518", "imix")]
+    assert re.fullmatch(r"router: 60\d\.\d kpps \([\d.]+–[\d.]+\)", told[0][1] or "") and "generator sent" in (told[0][-1] or "")
+    assert "told" not in plots["sweep-a-kpps"].inline(), "on a page, its script does"

@@ -6,13 +6,17 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
+from dutlab.report.model.words import Unit
 from dutlab.report.plots.axis import Scale
 from dutlab.report.plots.palette import QUIET, SERIES, series_colour, series_dash, series_shape
-from dutlab.report.plots.svg import corners, distinct
+from dutlab.report.plots.svg import SvgDrawing, corners, distinct
 
 MOST_POINTS = 4000
 """Largest number of points of an interactive figure; more would double the size of a large page."""
+MOST_TOLD, EDGE = 200, 10.0
+"""Largest number of columns of a file that show their values, and their reach beyond the first and the last place, in pixels."""
 Point = tuple[float, ...]
 """x and y; optionally the low and high of y, 0 if no line leads to the point, and 1 if it missed the goal of its line."""
 
@@ -88,6 +92,31 @@ class Explored:
         }  # fmt: skip
         # A script element of any type ends at the first "</script".
         return json.dumps(document, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
+
+
+def tell(explored: Explored, d: SvgDrawing, right: float) -> None:
+    """Make columns of a drawing that show the values of its lines at one place while the pointer is on them, for a file of its own."""
+    view = explored.views[0]
+    at: dict[float, list[str]] = {}
+    ticks = dict(explored.ticks)
+    for line, points in zip(explored.lines, view.points, strict=True):
+        for x, y, *rest in points:
+            spread = f" ({_number(rest[0], view)}–{_number(rest[1], view)})" if len(rest) > 1 and rest[0] < rest[1] else ""
+            at.setdefault(x, []).append(f"{line.label}: {_number(y, view)} {view.unit}".strip() + spread)
+    places = sorted(at, key=explored.x)
+    if not places or len(places) > MOST_TOLD:
+        return
+    pixels = [explored.x(place) for place in places]
+    middles = [(a + b) / 2 for a, b in pairwise(pixels)]
+    ends = [pixels[0] - EDGE, *middles, pixels[-1] + EDGE]
+    height = abs(view.scale.at_high - view.scale.at_low)
+    for place, (left, end) in zip(places, pairwise(ends), strict=True):
+        head = f"{ticks.get(place) or f'{place:,.10g}'} {explored.x_unit}".strip()
+        d.told(left, 0.0, end - left, height, [head, *at[place]], at=end + 6, right=right)
+
+
+def _number(value: float, view: View) -> str:
+    return Unit("", 1.0, view.digits).number(value)
 
 
 def _ends(scale: Scale) -> dict[str, object]:
