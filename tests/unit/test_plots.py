@@ -205,6 +205,10 @@ def test_names_stay_different_when_they_are_cut(names: list[str]) -> None:
     [
         (("a" * 40, "b" * 40), ("a" * 29 + "…", "b" * 29 + "…")),
         (("x" * 40 + "1", "x" * 40 + "2"), ("x" * 14 + "…" + "x" * 14 + "1", "x" * 14 + "…" + "x" * 14 + "2")),
+        (
+            tuple(f"random reads of one drive, queue depth 1{n}, blocks of 4k, jobs 4" for n in (2, 6)),
+            ("…12, blocks of 4k, jobs 4", "…16, blocks of 4k, jobs 4"),
+        ),
         (("x" * 40 + "1" + "y" * 40, "x" * 40 + "2" + "y" * 40), ("…1" + "y" * 27 + "…", "…2" + "y" * 27 + "…")),
     ],
 )

@@ -37,8 +37,11 @@ def distinct(texts: Iterable[str], most: int = 30) -> dict[str, str]:
     The end is cut first. If names are alike then, the middle is cut instead, and last what they begin with.
     """
     names = list(dict.fromkeys(texts))
+    if not names:
+        return {}
     half = (most - 1) // 2
     begun = sum(1 for _ in takewhile(lambda letters: len(set(letters)) == 1, zip(*names, strict=False))) if len(names) > 1 else 0
+    begun = names[0].rfind(" ", 0, begun) + 1 or begun  # at a word, so that no number is cut
     cuts = (
         {t: shortened(t, most) for t in names},
         {t: t if len(t) <= most else f"{t[:half]}…{t[half + 1 - most :]}" for t in names},
