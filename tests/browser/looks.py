@@ -33,6 +33,10 @@ CONTRASTS = """
 _AXE = Path(__file__).parent / "node_modules" / "axe-core" / "axe.min.js"
 
 
+UNFOLD = "document.querySelectorAll('details').forEach((d) => { d.open = true; })"
+"""Opens everything that a page shows folded."""
+
+
 def faults_of_access(browser: Chromium) -> list[tuple[str, str]]:
     """What axe-core finds on the page that is open, of any impact: the rule and the first element. Skips the test without axe-core."""
     need("axe", _AXE.exists())  # `npm ci --ignore-scripts --prefix tests/browser` brings it

@@ -21,9 +21,9 @@ from dutlab.report.model.course import Conditions, RunCourse, RunWatch
 from dutlab.report.model.groups import Group, group, labels_of
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import LimitRow, ReadRun, RunReport, Section, TrialLine
-from dutlab.report.model.table import Column, Figure, Links, Missing, Table, Value, without_empty
+from dutlab.report.model.table import Column, Figure, Links, Missing, Table, Value, number_text, without_empty
 from dutlab.report.model.watched_means import WatchedKey, means_by_key
-from dutlab.report.model.words import duration_words
+from dutlab.report.model.words import duration_words, unit_for
 from dutlab.report.sections.additions import shown_additions
 from dutlab.report.sections.answer import answer_of
 from dutlab.report.sections.cpu_cost import cpu_cost, speed_sentence
@@ -41,6 +41,7 @@ from dutlab.report.sections.sweep import RATE
 from dutlab.report.sections.watched import CoreMeans, checks, core_means, counters, cpus, losses, sample_means, samples_section
 from dutlab.spec.workloads.setting import ImportedSetting
 from dutlab.store.attempts import AttemptReason
+from dutlab.store.cell_figures import has_bounds, is_bound
 from dutlab.store.manifest import MANIFEST
 from dutlab.store.needed import needed_cells, repeat_rule
 from dutlab.store.read import dut_of, reading
@@ -276,7 +277,19 @@ def _line(record: TrialRecord, of: Group, run: RunFolder, linked: str, book: Not
         seconds=(record.ended - record.started).total_seconds(),
         marks=book.of_trial(record.trial),
         files=tuple((name.removeprefix("raw/"), f"{link}/{_quoted(name)}") for name in files if _inside(folder, name)),
+        result=_result(record, of),
     )
+
+
+def _result(record: TrialRecord, of: Group) -> str:
+    """Return the main figure of a trial in the unit of its cell's median; empty without one."""
+    figure, link = of.main
+    value = record.figures.get(link, {}).get(figure) if figure and record.status == "measured" else None
+    if value is None:
+        return ""
+    middle = of.median(link, figure)
+    unit = unit_for(figure, [value if middle is None else middle])
+    return f"{'≥ ' if has_bounds(of.cell) and is_bound(record, link, figure) else ''}{number_text(value, unit)} {unit.name}".strip()
 
 
 @cache

@@ -78,11 +78,13 @@ def print_report(runs: Sequence[Path], *, width: int, colour: bool, verbose: boo
         yield from _wrapped(r.experiment, width)
         said = replace(r.answer, tables=() if verbose else r.answer.tables, next=r.answer.next[:-1])  # the last step is this command
         yield from terminal_answer(said, name=r.name, folder=shlex.quote(str(runs[0].parent / r.name)), width=width, colour=colour)
-        for words in (*(w for s in r.sections for w in s.words), r.repeated if r.busy else ""):
-            yield from _wrapped(words, width)
+        if r.busy:
+            yield from _wrapped(r.repeated, width)
         if not verbose:
-            yield "--verbose prints every table and note"
+            yield "--verbose prints every table, finding and note"
             continue
+        for words in (w for s in r.sections for w in (s.lead, *s.words)):
+            yield from _wrapped(words, width)
         of_sections = (table for section in r.sections for table in section.tables)
         of_run = (
             *limit_tables(r.limits),

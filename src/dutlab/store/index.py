@@ -176,19 +176,21 @@ class IndexedFigure:
     frame_size: str
     figure: str
     value: float
+    started: str = ""
+    """Start of the run in UTC, as ISO 8601 text; empty if it is not known."""
 
 
 def figures_of(connection: RunIndex, experiment: str) -> Iterator[IndexedFigure]:
     """Yield every figure of the trials that count, in all runs of an experiment, oldest run first."""
     rows = connection.execute(
-        "SELECT t.run, t.mode, t.factors, t.workload, t.links, f.link, t.frame_size, f.figure, f.value FROM runs r "
+        "SELECT t.run, t.mode, t.factors, t.workload, t.links, f.link, t.frame_size, f.figure, f.value, r.started FROM runs r "
         "JOIN trials t ON t.run = r.name JOIN figures f ON f.run = t.run AND f.trial = t.trial "
         "WHERE r.experiment = ? AND t.counts = 1 AND f.value IS NOT NULL "
         "ORDER BY r.started, t.run, t.trial, length(f.link) DESC, f.link, f.figure",
         (experiment,),
     )
-    for run, mode, factors, workload, links, link, frame_size, figure, value in rows:
-        yield IndexedFigure(run, mode, json.loads(factors), workload, links, link, frame_size, figure, value)
+    for run, mode, factors, *of_cell in rows:
+        yield IndexedFigure(run, mode, json.loads(factors), *of_cell)
 
 
 @dataclass(frozen=True)

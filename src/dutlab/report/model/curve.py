@@ -14,10 +14,13 @@ class Line:
 
     label: str
     points: tuple[tuple[float, float], ...]
-    role: Literal["found", "asked"] = "found"
-    """`found`: a measured line; `asked`: a reference line, drawn faint and dashed."""
+    role: Literal["found", "asked", "apart", "bound"] = "found"
+    """`found`: a measured line; `asked`: a reference line, drawn faint and dashed; `apart`: points that are not joined; `bound`: a
+    thin line in the colour of the line with the same label, without a text."""
     gap: float | None = None
     """Largest x distance of points that are joined: further apart, nothing was read between them. None joins all."""
+    missed: tuple[int, ...] = ()
+    """Indices of the points that missed their goal; their marks are hollow."""
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from dutlab.report.model.curve import Curve
 from dutlab.report.model.flame import Flame
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import DoubtNote, NoteBook
+from dutlab.report.model.shown_tables import shared_marks
 from dutlab.report.model.table import Table
 from dutlab.report.model.watched_means import SampleMeans
 from dutlab.store.record import TrialRecord
@@ -86,6 +87,8 @@ class Answer:
     """Next steps, most useful first."""
     tables: tuple[Table, ...]
     """Tables with a row per result and its limit; if modes were measured at several places, a row per mode and a column per place."""
+    at_head: tuple[str, ...] = ()
+    """Sentences of `sure` about what a page states at its head too, with more detail."""
 
 
 @dataclass(frozen=True)
@@ -143,6 +146,8 @@ class TrialLine:
     marks: tuple[int, ...]
     files: tuple[tuple[str, str], ...]
     """Name and relative path; the record first."""
+    result: str = ""
+    """Its main figure as text, as `615.2 kpps`; empty without one."""
 
     @property
     def what(self) -> str:
@@ -326,6 +331,17 @@ class RunReport:
         few = self.unsuccessful if len(self.unsuccessful) <= MOST_LISTED else ()
         numbers = {t.number for t in few} | {*{(t.group, t.status): t.number for t in reversed(self.trials)}.values()}
         return tuple(t for t in self.trials if t.number in numbers)
+
+    @cached_property
+    def shared_marks(self) -> frozenset[int]:
+        """Numbers of the notes about every figure of the answer and the sections."""
+        return shared_marks([*self.answer.tables, *(t for s in self.sections for t in s.tables)])
+
+    @property
+    def other_deviations(self) -> tuple[str, ...]:
+        """Deviations that no section states itself."""
+        own = {d for s in self.sections for d in s.deviations}
+        return tuple(d for d in self.deviations if d not in own)
 
     @property
     def unsuccessful(self) -> tuple[TrialLine, ...]:

@@ -18,14 +18,16 @@ from urllib.parse import quote
 
 from dutlab.report.model.glossary import meaning
 from dutlab.report.model.notes import DoubtNote
-from dutlab.report.model.run_report import RunReport, Section
+from dutlab.report.model.run_report import RunReport, Section, TrialLine
 from dutlab.report.model.run_tables import check_tables, fact_tables, limit_tables, unsuccessful_tables
+from dutlab.report.model.shown_tables import shown_tables
 from dutlab.report.model.table import Figure, Missing, number_text, spread_text
 from dutlab.report.model.words import duration_words, folded, numbers_words, plural
 from dutlab.report.pages.method_words import method_words
 from dutlab.report.plots.of_report import plots_of
 from dutlab.report.plots.palette import DARK, SERIES, dark_rules
 from dutlab.report.plots.plot import Plot
+from dutlab.report.plots.svg import TOLD_RULE
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -122,6 +124,8 @@ def environment() -> Environment:
         "counts": _counts,
         "all_ranges": _all_ranges,
         "curves_of": _curves_of,
+        "shown_tables": shown_tables,
+        "cells_of": _cells_of,
         "cpu_plots": _cpu_plots,
         "duration_words": duration_words,
         "limit_tables": limit_tables,
@@ -201,7 +205,7 @@ def style_sheet() -> str:
     modes = "".join(f".m{n}{{color:{light}}}" for n, light in enumerate(SERIES))
     dark_modes = "".join(f".m{n}{{color:{DARK[light]}}}" for n, light in enumerate(SERIES))
     css = (TEMPLATES / "style.css").read_text(encoding="utf-8")
-    return f"{css}{modes}\n@media (prefers-color-scheme:dark){{{dark_modes}\n{dark_rules('figure')}}}"
+    return f"{css}{modes}{TOLD_RULE}\n@media (prefers-color-scheme:dark){{{dark_modes}\n{dark_rules('figure')}}}"
 
 
 def _colour_place(r: RunReport, label: str) -> int:
@@ -222,6 +226,11 @@ def _all_ranges(r: RunReport) -> bool:
 def _curves_of(section: Section, plots: Sequence[Plot]) -> list[Plot]:
     slugs = {curve.slug for curve in section.curves} | {flame.slug for flame in section.flames}
     return [plot for plot in plots if plot.name in slugs]
+
+
+def _cells_of(trials: Sequence[TrialLine]) -> list[list[TrialLine]]:
+    """Return the trials of each cell; trials of a cell follow one another."""
+    return [list(same) for _, same in groupby(trials, key=lambda t: t.group)]
 
 
 def _cpu_plots(plots: Sequence[Plot]) -> list[Plot]:
