@@ -1,0 +1,87 @@
+"""Prediction intervals: the range of the median of one more run, if nothing changes.
+
+An interval of a median says where the true median is. A new run has an error too, so its median is inside a wider interval. On the
+logarithm, the variance of the difference of two medians is the variance of a repeat times the sum of c/n over both, where c is at most
+π/2 (the median of normal values); for one or two values, whose median is their mean, it is 1. With t quantiles this is the usual
+prediction interval (G. J. Hahn and W. Q. Meeker, Statistical Intervals, 1991, section 4.8), for medians.
+
+None of them covers what no earlier run shows: the caller widens the interval by the change that another set-up may bring.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import exp, fsum, log, pi, sqrt
+from statistics import NormalDist, fmean, variance
+
+from dutlab.stats import student
+from dutlab.stats.few import FEWEST, SharedSpread
+from dutlab.stats.runs import levels_of
+from dutlab.stats.summary import Interval, median
+
+FEWEST_RUNS = 3
+"""Fewest runs whose own spread gives the interval."""
+_FARTHEST = 300.0
+"""Largest logarithm, to stay within the range of a float."""
+
+
+def next_of_repeats(values: Sequence[float], count: int, outside: float, shared: SharedSpread | None) -> Interval | None:
+    """Return the range of the median of `count` repeats in another run, from the repeats of one run; None for fewer than FEWEST.
+
+    `outside` is the probability of a median outside. `shared` is the common spread of cells that were measured together. Values that are
+    not all above 0 have no logarithm: their own spread counts, on the linear scale.
+    """
+    if len(values) < FEWEST or count < 1:
+        return None
+    own, middle = len(values) - 1.0, median(values)
+    weight = fsum(_of_median(n) / n for n in (len(values), count))
+    if min(values) <= 0:
+        away = student.quantile(1 - outside / 2, own) * sqrt(variance(values) * weight)
+        return Interval(middle - away, middle + away, 1 - outside)
+    of_one, freedom = variance([log(v) for v in values]), own
+    if shared is not None:
+        freedom = shared.freedom + own
+        of_one = max((shared.freedom * shared.variance + own * of_one) / freedom, shared.floor)
+    return _around(middle, student.quantile(1 - outside / 2, freedom) * sqrt(of_one * weight), outside)
+
+
+def next_of_runs(medians: Sequence[float], outside: float) -> Interval | None:
+    """Return the range of the next run's median, from those of at least FEWEST_RUNS runs in time order, all above 0; else None.
+
+    Runs may be correlated, as in dutlab.stats.runs: the wider interval counts.
+    """
+    if len(medians) < FEWEST_RUNS or min(medians) <= 0:
+        return None
+    centre = exp(fmean(map(log, medians)))
+    levels = levels_of(medians, [centre], range(len(medians)), [len(medians)])
+    return None if levels is None else _around(centre, levels.reach(outside / 2), outside)
+
+
+def at_level(interval: Interval, centre: float, outside: float) -> Interval:
+    """Return an interval for another probability `outside`, as that of a normal distribution."""
+    normal = NormalDist()
+    by = normal.inv_cdf(1 - outside / 2) / normal.inv_cdf((1 + interval.confidence) / 2)
+    return Interval(centre - by * (centre - interval.low), centre + by * (interval.high - centre), 1 - outside)
+
+
+def widened(interval: Interval, by: float) -> Interval:
+    """Return the interval widened by the relative change `by` to either side."""
+    low, high = ((v / (1 + by), v * (1 + by)) for v in (interval.low, interval.high))
+    return Interval(min(low), max(high), interval.confidence)
+
+
+def reach_of(interval: Interval, centre: float) -> float | None:
+    """Return how far the interval reaches from `centre` (above 0) as a ratio less 1; None where it reaches 0 or the centre is 0."""
+    if centre <= 0 or interval.low <= 0:
+        return None
+    return max(interval.high / centre, centre / interval.low) - 1
+
+
+def _around(centre: float, away: float, outside: float) -> Interval:
+    by = exp(min(away, _FARTHEST))
+    return Interval(centre / by, centre * by, 1 - outside)
+
+
+def _of_median(n: int) -> float:
+    """Return the variance of the median of n normal values ÷ that of their mean; above two values, its largest."""
+    return 1.0 if n <= 2 else pi / 2  # noqa: PLR2004 - the median of two is their mean
