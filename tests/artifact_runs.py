@@ -44,7 +44,7 @@ def lab_run(
         at, rate = BEGAN + after + timedelta(minutes=trial.number), gbps[trial.cell.mode][trial.cell.repeat - 1]
         usual: dict[str, Any] = {"trial": trial.number, "cell": trial.cell, "started": at, "ended": at + timedelta(seconds=40)}
         if rate is None:
-            run.write_trial(TrialRecord(**usual, status="failed", why="the link went down"), {})
+            run.write_trial(TrialRecord(**usual, status="failed", why="the link went down", figures={}), {})
             continue
         bps = round(rate * 1000) * 1e6
         made = TrialRecord(**usual, status="measured", figures={"a": {"goodput_bps": bps}}, tool_facts={"iperf3": "3.12"}, doubts=doubts)
