@@ -61,7 +61,7 @@ def unpacked(packed: Path, tmp_path: Path) -> Path:
 
 
 def key_in(folder: Path, name: str = "key") -> Path:
-    need("ssh-keygen", shutil.which("ssh-keygen") is not None)
+    need("sshd", shutil.which("ssh-keygen") is not None)
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", folder / name], check=True)
     return folder / name
 
@@ -456,7 +456,7 @@ def test_a_wrong_signature_is_refused_and_so_is_none_where_signers_are_named(sig
 
 
 def test_a_key_that_cannot_sign_leaves_nothing(first: Path, tmp_path: Path) -> None:
-    need("ssh-keygen", shutil.which("ssh-keygen") is not None)
+    need("sshd", shutil.which("ssh-keygen") is not None)
     (tmp_path / "no-key").write_text("x")
     done = said(first, "-o", tmp_path / "x.zip", "--sign", tmp_path / "no-key")
     assert isinstance(done.exception, InputError) and [p.name for p in tmp_path.iterdir()] == ["no-key"]

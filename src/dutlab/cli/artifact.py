@@ -26,6 +26,10 @@ class _PacksByDefault(click.Group):
         is_command = not args or args[0] in self.commands or args[0] in ctx.help_option_names
         return super().parse_args(ctx, args if is_command else ["pack", *args])
 
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return the command of that name, else `pack`: the name is a run."""
+        return super().get_command(ctx, cmd_name) or self.commands["pack"]
+
 
 @click.group(cls=_PacksByDefault)
 def artifact() -> None:

@@ -82,7 +82,7 @@ def _folders_of(names: list[str]) -> set[str]:
 def unpack(path: Path, folder: Path) -> list[str]:
     """Unpack an artifact into an empty folder, and return the names of its files.
 
-    Raises InputError for a file that is no zip, is cut or damaged, has links, odd names, too many files or too much in them; StoreError.
+    Raises InputError for a file that is not zip, is cut or damaged, has links, odd names, too many files or too much in them; StoreError.
     """
     try:
         with outside.opened(path, AtLink.FOLLOWED, most=ARTIFACT) as file, _opened(file, path) as archive:

@@ -26,7 +26,7 @@ from dutlab.stats.summary import Interval, median
 from dutlab.store.cell_figures import CellFigure, CellFigures, CellKey, cells_of, name_words
 
 WIDEST = ALLOWED * RunOrder.ONE_AFTER_THE_OTHER.least
-"""Largest reach of an interval, as a share of its centre: a median inside a wider one is no evidence that it was repeated."""
+"""Largest reach of an interval, as a share of its centre: a median inside a wider one does not show that it was repeated."""
 
 
 class RepeatState(enum.StrEnum):
