@@ -16,7 +16,6 @@ from statistics import NormalDist, fmean, variance
 
 from dutlab.stats import student
 from dutlab.stats.few import FEWEST, SharedSpread
-from dutlab.stats.runs import levels_of
 from dutlab.stats.summary import Interval, median
 
 FEWEST_RUNS = 3
@@ -38,23 +37,21 @@ def next_of_repeats(values: Sequence[float], count: int, outside: float, shared:
     if min(values) <= 0:
         away = student.quantile(1 - outside / 2, own) * sqrt(variance(values) * weight)
         return Interval(middle - away, middle + away, 1 - outside)
-    of_one, freedom = variance([log(v) for v in values]), own
-    if shared is not None:
-        freedom = shared.freedom + own
-        of_one = max((shared.freedom * shared.variance + own * of_one) / freedom, shared.floor)
+    of_one, freedom = _spread([log(v) for v in values], shared)
     return _around(middle, student.quantile(1 - outside / 2, freedom) * sqrt(of_one * weight), outside)
 
 
-def next_of_runs(medians: Sequence[float], outside: float) -> Interval | None:
-    """Return the range of the next run's median, from those of at least FEWEST_RUNS runs in time order, all above 0; else None.
+def next_of_runs(medians: Sequence[float], outside: float, shared: SharedSpread | None = None) -> Interval | None:
+    """Return the range of the next run's median, from those of at least FEWEST_RUNS independent runs, all above 0; else None.
 
-    Runs may be correlated, as in dutlab.stats.runs: the wider interval counts.
+    `shared` is the common spread of such medians, where the changes from run to run are independent for each cell.
     """
     if len(medians) < FEWEST_RUNS or min(medians) <= 0:
         return None
-    centre = exp(fmean(map(log, medians)))
-    levels = levels_of(medians, [centre], range(len(medians)), [len(medians)])
-    return None if levels is None else _around(centre, levels.reach(outside / 2), outside)
+    logs = [log(v) for v in medians]
+    of_one, freedom = _spread(logs, shared)
+    away = student.quantile(1 - outside / 2, freedom) * sqrt(of_one * (1 + 1 / len(medians)))
+    return _around(exp(fmean(logs)), away, outside)
 
 
 def at_level(interval: Interval, centre: float, outside: float) -> Interval:
@@ -75,6 +72,14 @@ def reach_of(interval: Interval, centre: float) -> float | None:
     if centre <= 0 or interval.low <= 0:
         return None
     return max(interval.high / centre, centre / interval.low) - 1
+
+
+def _spread(logs: Sequence[float], shared: SharedSpread | None) -> tuple[float, float]:
+    """Return the variance of one value and its degrees of freedom, with those of a common spread (dutlab.stats.few)."""
+    own = len(logs) - 1.0
+    if shared is None:
+        return variance(logs), own
+    return max((shared.freedom * shared.variance + own * variance(logs)) / (shared.freedom + own), shared.floor), shared.freedom + own
 
 
 def _around(centre: float, away: float, outside: float) -> Interval:

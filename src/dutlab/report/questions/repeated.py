@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dutlab.analysis.compare import EXACT_LEAST
-from dutlab.analysis.design import ENOUGH_FOR_ONE, LEVEL, RunOrder
+from dutlab.analysis.design import LEVEL, RunOrder
 from dutlab.analysis.history import FEWEST_FOR_NEXT, HistoryPoint, history
 from dutlab.measures import is_exact
 from dutlab.report.model.contests import cell_label
@@ -27,6 +27,9 @@ from dutlab.store.cell_figures import CellFigure, CellFigures, CellKey, cells_of
 
 WIDEST = ALLOWED * RunOrder.ONE_AFTER_THE_OTHER.least
 """Largest reach of an interval, as a share of its centre: a median inside a wider one does not show that it was repeated."""
+
+_ALLOWED = {False: RunOrder.ONE_AFTER_THE_OTHER.least, True: RunOrder.INTERLEAVED.least}
+"""Change that another set-up may bring, which no earlier run shows: of a figure, and of a ratio (True) of two figures of one run."""
 
 
 class RepeatState(enum.StrEnum):
@@ -205,7 +208,13 @@ class _PastRuns:
         self.cells = [cells_of(run.records) for run in runs]
         statements = [s for card in cards for s in _statements(card)]
         self._outside = LEVEL / max(len(statements), 1)
-        self._shared = {is_ratio: self._spread([s for s in statements if (s.base is not None) == is_ratio]) for is_ratio in (False, True)}
+        ratios, figures = ([s for s in statements if (s.base is not None) == is_ratio] for is_ratio in (True, False))
+        self._shared = {True: self._spread(ratios), False: self._spread(figures)}
+        """Common spread of repeats in the newest run, of ratios and of figures."""
+        by_run = [self._medians(s) for s in ratios]
+        usable = [medians for medians in by_run if len(medians) >= FEWEST_RUNS and min(medians) > 0]
+        self._of_runs = shared_spread(usable) if usable else None
+        """Common spread of the ratios of runs. What changes all cells of a run cancels in them, so cells show one another's spread."""
 
     def predicted(self, statement: _Statement, count: int) -> Prediction:
         """Return the expectation for a run with `count` repeats."""
@@ -229,18 +238,21 @@ class _PastRuns:
         is_ratio = statement.base is not None
         if is_exact(statement.cell.figure):
             return (widened(Interval(median(newest), median(newest), 1.0), EXACT_LEAST) if newest else None), Basis.COUNT
-        medians = [median(values) for values in by_run]
-        allowed = (RunOrder.INTERLEAVED if is_ratio else RunOrder.ONE_AFTER_THE_OTHER).least
-        if len(medians) >= ENOUGH_FOR_ONE:
-            allowed = RunOrder.RUNS.least
-        if len(medians) >= FEWEST_FOR_NEXT:
+        basis = Basis.REPEATS
+        found = next_of_runs(self._medians(statement), self._outside, self._of_runs if is_ratio else None)
+        if found is not None:
+            basis = Basis.RUNS
+        if len(by_run) >= FEWEST_FOR_NEXT:
             points = [HistoryPoint(str(n), tuple(values)) for n, values in enumerate(by_run)]
-            if (found := history(points).next_run) is not None:
-                return at_level(found, (found.low + found.high) / 2, self._outside), Basis.HISTORY
-        if len(medians) >= FEWEST_RUNS and (found := next_of_runs(medians, self._outside)) is not None:
-            return widened(found, allowed), Basis.RUNS
-        found = next_of_repeats(newest, count, self._outside, self._shared[is_ratio])
-        return (None if found is None else widened(found, allowed)), Basis.REPEATS
+            if (following := history(points).next_run) is not None:
+                found, basis = at_level(following, (following.low + following.high) / 2, self._outside), Basis.HISTORY
+        if found is None:
+            found = next_of_repeats(newest, count, self._outside, self._shared[is_ratio])
+        return (None if found is None else widened(found, _ALLOWED[is_ratio])), basis
+
+    def _medians(self, statement: _Statement) -> list[float]:
+        """Return the median of each run that has values."""
+        return [median(values) for cells in self.cells if (values := statement.values(cells))]
 
     def _spread(self, statements: Sequence[_Statement]) -> SharedSpread | None:
         cells = [values for s in statements if not is_exact(s.cell.figure) and len(values := s.values(self.cells[-1])) > 1]
