@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
+EXAMPLE = Path(__file__).parents[2] / "examples" / "artifact" / "experiment.yaml"
+
 
 def test_a_stranger_repeats_a_run_from_the_file_alone(dutlab, tmp_path):
-    settings = ("frame_sizes=64", "rates=2000pps", "duration=200ms", "warmup=0s", "drain=100ms")
-    done = dutlab("measure", "sweep", *settings, "--link", "a", "--mode", "router", "--repeats", "3", "--name", "steady")
+    quick = ("repeats=3", "workloads.sweep.duration=200ms", "workloads.sweep.frame_sizes=[64]", "workloads.sweep.rates=[2000pps]")
+    done = dutlab("run", str(EXAMPLE), *(word for of in quick for word in ("--set", of)), "--unattended")
     assert done.returncode == 0, done.stderr
     (old,) = (tmp_path / "runs").iterdir()
     packed = dutlab("artifact", str(old), "-o", str(tmp_path / "steady.zip"), "--licence", "CC0-1.0")
@@ -22,12 +25,11 @@ def test_a_stranger_repeats_a_run_from_the_file_alone(dutlab, tmp_path):
     checked = dutlab("artifact", "check", str(tmp_path / "steady.zip"), "--trust", "--json", env=stranger)
     found = json.loads(checked.stdout)
     (run,) = found["runs"]
-    (claim,) = run["claims"]
-    figures = {f["figure"]: f for f in claim["figures"]}
-    # A paced rate far below what the lab can do is the same again, wherever it runs.
-    rate = figures["received_pps"]
-    assert rate["state"] == "repeated" and rate["low"] < rate["here"] < rate["high"] and rate["repeats"] == 3
-    assert rate["here"] == pytest.approx(2000, rel=0.02)
+    rates = [f for claim in run["claims"] for f in claim["figures"] if f["figure"] == "received_pps" and not f["ratio"]]
+    assert len(rates) == 2
+    for rate in rates:  # a paced rate far below what a lab can do is the same again, wherever it runs
+        assert rate["state"] == "repeated" and rate["low"] < rate["here"] < rate["high"] and rate["repeats"] == 3
+        assert rate["here"] == pytest.approx(2000, rel=0.02)
     assert run["same_processors"] is True and checked.returncode == {"repeated": 0, "differs": 1, "cannot tell": 4}[found["state"]]
     (new,) = (tmp_path / "runs").iterdir()
     assert json.loads((new / "resolved.json").read_text())["repeated_run"] == old.name

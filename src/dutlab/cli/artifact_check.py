@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from dutlab.cli.terminal import say, say_words, table
 from dutlab.errors import InputError
 from dutlab.printable import printable
+from dutlab.release import release
 
 if TYPE_CHECKING:
     from dutlab.cli.manner import Manner
@@ -162,6 +163,10 @@ class ArtifactCheck:
         else:
             why = "the signature was not checked: ssh-keygen is missing" if self._opened.is_signed else "not signed"
             yield f"{why}; the digests show damage, not who made it"
+        here = " ".join(release().values())
+        for of in self._opened.groups:
+            if (then := " ".join(of.group.dutlab.values())) not in {"", here}:
+                yield f"{printable(of.group.newest.name)} was measured by dutlab {printable(then)}; this is {here}"
         if self._opened.not_recomputed:
             yield f"claims whose figures dutlab cannot recompute from raw files: {self._opened.not_recomputed}"
 
@@ -249,6 +254,7 @@ def _row(of: JudgedGroup) -> dict[str, Any]:
         "run": of.of.group.newest.name,
         "repeated_as": None if of.folder is None else str(of.folder),
         "same_processors": of.same_processors,
+        "dutlab": {"then": of.of.group.dutlab, "here": {} if of.new is None else of.new.facts.get("dutlab") or {}},
         "claims": [
             {
                 "claim": claim.card.claim, "about": claim.card.about, "state": claim.state.value, "by_ratios": claim.by_ratios,

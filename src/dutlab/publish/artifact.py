@@ -193,9 +193,8 @@ def _page_group(stage: Path, group: RunGroup) -> PageGroup:
 
 def _of_runs(groups: Sequence[RunGroup]) -> dict[str, str]:
     """Return the dutlab that measured the newest run; of runs that do not state it, the one that makes the artifact."""
-    newest = max((group.newest for group in groups), key=lambda run: run.name)
-    stated = newest.resolved.get("dutlab")
-    return {str(k): str(v) for k, v in stated.items()} if isinstance(stated, Mapping) else release()
+    newest = max(groups, key=lambda group: group.newest.name)
+    return newest.dutlab or release()
 
 
 def _add_packages(stage: Path, wheel: Path | None) -> str:

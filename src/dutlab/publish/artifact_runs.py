@@ -38,6 +38,12 @@ class RunGroup:
         return bool(self.newest.plan.get("imported"))
 
     @property
+    def dutlab(self) -> dict[str, str]:
+        """Version and commit of the dutlab that measured the newest run; empty for a run that does not state them."""
+        stated = self.newest.resolved.get("dutlab")
+        return {str(k): str(v) for k, v in stated.items()} if isinstance(stated, Mapping) else {}
+
+    @property
     def seconds(self) -> float:
         """Estimated time of one new run."""
         estimate = self.newest.plan.get("estimate_s")
