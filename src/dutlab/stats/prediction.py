@@ -11,11 +11,12 @@ None of them covers what no earlier run shows: the caller widens the interval by
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import exp, fsum, log, pi, sqrt
 from statistics import NormalDist, fmean, variance
 
 from dutlab.stats import student
-from dutlab.stats.few import FEWEST, SharedSpread
+from dutlab.stats.few import CELLS_FOR_PRIOR, FEWEST, SharedSpread, shared_spread
 from dutlab.stats.summary import Interval, median
 
 FEWEST_RUNS = 3
@@ -41,17 +42,49 @@ def next_of_repeats(values: Sequence[float], count: int, outside: float, shared:
     return _around(middle, student.quantile(1 - outside / 2, freedom) * sqrt(of_one * weight), outside)
 
 
-def next_of_runs(medians: Sequence[float], outside: float, shared: SharedSpread | None = None) -> Interval | None:
+@dataclass(frozen=True)
+class CommonChange:
+    """Change from run to run that all cells of a device share, and what is left of each cell's own; both on the logarithm."""
+
+    by_run: tuple[float, ...]
+    """Change of each run, whose mean is 0."""
+    rest: SharedSpread
+
+    @property
+    def variance(self) -> float:
+        """Variance of the change, with one degree of freedom less than runs."""
+        return variance(self.by_run)
+
+
+def common_change(cells: Sequence[Sequence[float]]) -> CommonChange | None:
+    """Return the common change of cells, each with the medians of the same runs, all above 0; None for too few cells or runs."""
+    if len(cells) < CELLS_FOR_PRIOR or len(cells[0]) < FEWEST_RUNS:
+        return None
+    logs = [_centred([log(v) for v in medians]) for medians in cells]
+    by_run = [fmean(of_run) for of_run in zip(*logs, strict=True)]
+    return CommonChange(tuple(by_run), shared_spread([[exp(v - change) for v, change in zip(of, by_run, strict=True)] for of in logs]))
+
+
+def next_of_runs(
+    medians: Sequence[float], outside: float, shared: SharedSpread | None = None, common: CommonChange | None = None, together: float = 0.05
+) -> Interval | None:
     """Return the range of the next run's median, from those of at least FEWEST_RUNS independent runs, all above 0; else None.
 
-    `shared` is the common spread of such medians, where the changes from run to run are independent for each cell.
+    `shared` is the common spread of such medians, if they change from run to run independently of one another. `common` is what cells of
+    the same runs share. It is one quantity for all cells, so it is outside with half of `together`, however many cells there are.
     """
     if len(medians) < FEWEST_RUNS or min(medians) <= 0:
         return None
-    logs = [log(v) for v in medians]
-    of_one, freedom = _spread(logs, shared)
-    away = student.quantile(1 - outside / 2, freedom) * sqrt(of_one * (1 + 1 / len(medians)))
-    return _around(exp(fmean(logs)), away, outside)
+    logs, runs = [log(v) for v in medians], len(medians)
+    of_all = 0.0
+    if common is not None and len(common.by_run) == runs:
+        of_all = student.quantile(1 - together / 4, runs - 1) ** 2 * common.variance
+        own = [v - change for v, change in zip(logs, common.by_run, strict=True)]
+        of_one, freedom = _spread(own, common.rest)
+    else:
+        of_one, freedom = _spread(logs, shared)
+    of_one *= student.quantile(1 - outside / 2, freedom) ** 2
+    return _around(exp(fmean(logs)), sqrt((of_one + of_all) * (1 + 1 / runs)), outside)
 
 
 def at_level(interval: Interval, centre: float, outside: float) -> Interval:
@@ -72,6 +105,11 @@ def reach_of(interval: Interval, centre: float) -> float | None:
     if centre <= 0 or interval.low <= 0:
         return None
     return max(interval.high / centre, centre / interval.low) - 1
+
+
+def _centred(values: Sequence[float]) -> list[float]:
+    middle = fmean(values)
+    return [v - middle for v in values]
 
 
 def _spread(logs: Sequence[float], shared: SharedSpread | None) -> tuple[float, float]:

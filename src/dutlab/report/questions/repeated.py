@@ -21,7 +21,7 @@ from dutlab.report.questions.checked import ALLOWED
 from dutlab.report.questions.claims import ClaimCard, ClaimedCell
 from dutlab.report.questions.sides import ComparedRun
 from dutlab.stats.few import SharedSpread, shared_spread
-from dutlab.stats.prediction import FEWEST_RUNS, at_level, next_of_repeats, next_of_runs, reach_of, widened
+from dutlab.stats.prediction import FEWEST_RUNS, at_level, common_change, next_of_repeats, next_of_runs, reach_of, widened
 from dutlab.stats.summary import Interval, median
 from dutlab.store.cell_figures import CellFigure, CellFigures, CellKey, cells_of, name_words
 
@@ -211,10 +211,10 @@ class _PastRuns:
         ratios, figures = ([s for s in statements if (s.base is not None) == is_ratio] for is_ratio in (True, False))
         self._shared = {True: self._spread(ratios), False: self._spread(figures)}
         """Common spread of repeats in the newest run, of ratios and of figures."""
-        by_run = [self._medians(s) for s in ratios]
-        usable = [medians for medians in by_run if len(medians) >= FEWEST_RUNS and min(medians) > 0]
+        usable = self._usable(ratios)
         self._of_runs = shared_spread(usable) if usable else None
         """Common spread of the ratios of runs. What changes all cells of a run cancels in them, so cells show one another's spread."""
+        self._common = common_change(self._usable(figures))
 
     def predicted(self, statement: _Statement, count: int) -> Prediction:
         """Return the expectation for a run with `count` repeats."""
@@ -239,7 +239,8 @@ class _PastRuns:
         if is_exact(statement.cell.figure):
             return (widened(Interval(median(newest), median(newest), 1.0), EXACT_LEAST) if newest else None), Basis.COUNT
         basis = Basis.REPEATS
-        found = next_of_runs(self._medians(statement), self._outside, self._of_runs if is_ratio else None)
+        shared, common = (self._of_runs, None) if is_ratio else (None, self._common)
+        found = next_of_runs(self._medians(statement), self._outside, shared, common, LEVEL)
         if found is not None:
             basis = Basis.RUNS
         if len(by_run) >= FEWEST_FOR_NEXT:
@@ -249,6 +250,11 @@ class _PastRuns:
         if found is None:
             found = next_of_repeats(newest, count, self._outside, self._shared[is_ratio])
         return (None if found is None else widened(found, _ALLOWED[is_ratio])), basis
+
+    def _usable(self, statements: Sequence[_Statement]) -> list[list[float]]:
+        """Return the medians of all runs, of statements that have one above 0 in each."""
+        by_run = [self._medians(s) for s in statements if not is_exact(s.cell.figure)]
+        return [medians for medians in by_run if len(medians) == len(self.cells) >= FEWEST_RUNS and min(medians) > 0]
 
     def _medians(self, statement: _Statement) -> list[float]:
         """Return the median of each run that has values."""
