@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import shutil
@@ -21,7 +22,7 @@ from capability import need
 from cells import cell_of
 from dutlab import bounds
 from dutlab.cli.artifact import artifact
-from dutlab.errors import DutlabError, InputError
+from dutlab.errors import DutlabError, InputError, StoreError
 from dutlab.interop.imported_run import Imported, write_imported
 from dutlab.methods.ports import Measured
 from dutlab.publish import archive
@@ -230,6 +231,15 @@ def test_imported_results_cannot_be_repeated_and_so_nothing_is_told(tmp_path: Pa
     done = said("check", tmp_path / "i.zip", "--json", "--runs", tmp_path / "new")
     assert done.exit_code == 4 and not (tmp_path / "new").exists()
     assert {f["reason"] for r in json.loads(done.stdout)["runs"] for c in r["claims"] for f in c["figures"]} == {"ABSENT"}
+
+
+def test_a_full_disk_is_not_a_claim_that_differs(packed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("dutlab.publish.archive.Beneath.write_new", full)
+    done = said("check", packed, "--plan")
+    assert isinstance(done.exception, StoreError) and done.exception.exit_status == 4
 
 
 def test_a_strangers_commands_are_shown_and_nothing_runs(packed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

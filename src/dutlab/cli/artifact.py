@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import platform
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import click
@@ -13,6 +15,7 @@ from dutlab.cli.manner import Manner, manner_options
 from dutlab.cli.options import JSON, RUNS, TESTBED_WORDS
 from dutlab.cli.terminal import say, say_words
 from dutlab.cli.userns import become_root
+from dutlab.errors import DutlabError, StoreError
 
 CANNOT_TELL = 4
 """Exit status of `artifact check` where no claim differs and not all were repeated: 2 means wrong input everywhere."""
@@ -88,6 +91,21 @@ def _built_wheel() -> Path | None:
     return max(found, key=lambda path: path.stat().st_mtime, default=None)
 
 
+@contextmanager
+def _failures_are_no_verdict() -> Iterator[None]:
+    """Give failures that elsewhere end with 1, such as a full disk, the status CANNOT_TELL: here 1 means that a claim differs."""
+    try:
+        yield
+    except DutlabError as error:
+        if error.exit_status == 1:
+            error.exit_status = CANNOT_TELL
+        raise
+    except OSError as error:
+        failure = StoreError(str(error))
+        failure.exit_status = CANNOT_TELL
+        raise failure from error
+
+
 @artifact.command()
 @click.argument("file", metavar="FILE", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @click.option("--testbed", "testbed_file", type=click.Path(path_type=Path, exists=True, dir_okay=False), help=TESTBED_WORDS)
@@ -128,7 +146,7 @@ def check(
         bed = (given_testbed(text := read_file(testbed_file), testbed_file), with_models(text, testbed_file))
     if bed is None and not only_plan and not repeated:
         become_root()
-    with tempfile.TemporaryDirectory(prefix="dutlab-artifact-") as place:
+    with _failures_are_no_verdict(), tempfile.TemporaryDirectory(prefix="dutlab-artifact-") as place:
         checking = ArtifactCheck(file, open_artifact(file, Path(place), signers), bed, runs, manner)
         if only_plan:
             checking.show_plan()
