@@ -213,6 +213,17 @@ def test_several_runs_of_one_experiment_are_repeated_by_one_and_predict_from_the
     assert done.exit_code == 0, done.output
 
 
+def test_cells_that_differ_in_a_setting_only_are_told_apart(tmp_path: Path) -> None:
+    old = lab_run(tmp_path, streams=(4, 1))
+    new = lab_run(tmp_path, streams=(4, 1), after=DAY, repeated_run=old.name)
+    assert said(old, "-o", tmp_path / "two.zip").exit_code == 0
+    done = said("check", tmp_path / "two.zip", "--repeated", new, "--json")
+    assert done.exit_code == 0, done.output
+    claims = json.loads(done.stdout)["runs"][0]["claims"]
+    assert len(claims) == 2
+    assert len({f["cell"] for c in claims for f in c["figures"]}) == 6
+
+
 def test_a_run_that_repeats_nothing_in_it_is_refused(first: Path, packed: Path, tmp_path: Path) -> None:
     other = lab_run(tmp_path, after=DAY)
     for run in (first, other):

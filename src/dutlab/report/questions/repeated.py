@@ -15,7 +15,7 @@ from dutlab.analysis.compare import EXACT_LEAST
 from dutlab.analysis.design import LEVEL, RunOrder
 from dutlab.analysis.history import FEWEST_FOR_NEXT, HistoryPoint, history
 from dutlab.measures import is_exact
-from dutlab.report.model.contests import cell_label
+from dutlab.report.model.contests import OwnWords, cell_label, own_words
 from dutlab.report.model.words import unit_for, with_two_digits
 from dutlab.report.questions.checked import ALLOWED
 from dutlab.report.questions.claims import ClaimCard, ClaimedCell
@@ -175,18 +175,19 @@ class _Statement:
     def readings(self, cells: Mapping[CellKey, CellFigures]) -> list[CellFigure]:
         return [r for cell in (self.cell, self.base) if cell is not None for r in _readings(cell, cells)]
 
-    @property
-    def label(self) -> str:
-        name = _label(self.cell)
-        return name if self.base is None else f"{name} ÷ {_label(self.base)}"
+    def label(self, own: OwnWords) -> str:
+        """Return the name of the cell, or of both; `own` has words for cells that would have the same name."""
+        name = _label(self.cell, own)
+        return name if self.base is None else f"{name} ÷ {_label(self.base, own)}"
 
 
 def _readings(cell: ClaimedCell, cells: Mapping[CellKey, CellFigures]) -> tuple[CellFigure, ...]:
     return cells[cell.key].readings(cell.link, cell.figure) if cell.key in cells else ()
 
 
-def _label(cell: ClaimedCell) -> str:
-    return cell_label(cell.mode, cell.factors, cell.workload, cell.size, name_words(cell.link, cell.links, cell.workload))
+def _label(cell: ClaimedCell, own: OwnWords) -> str:
+    words = cell_label(cell.mode, cell.factors, cell.workload, cell.size, name_words(cell.link, cell.links, cell.workload))
+    return " · ".join(filter(None, (words, own.get(cell.key, ""))))
 
 
 def _statements(card: ClaimCard) -> tuple[_Statement, ...]:
@@ -206,6 +207,7 @@ class _PastRuns:
     def __init__(self, runs: Sequence[ComparedRun], cards: Sequence[ClaimCard]) -> None:
         self._runs = runs
         self.cells = [cells_of(run.records) for run in runs]
+        self._own = own_words(of.cell for of in self.cells[-1].values())
         statements = [s for card in cards for s in _statements(card)]
         self._outside = LEVEL / max(len(statements), 1)
         ratios, figures = ([s for s in statements if (s.base is not None) == is_ratio] for is_ratio in (True, False))
@@ -230,7 +232,7 @@ class _PastRuns:
             untold = Untold.FEW
         elif _is_wide(interval, then):
             untold = Untold.WIDE
-        return Prediction(statement.label, figure, is_ratio, then, interval, basis, untold)
+        return Prediction(statement.label(self._own), figure, is_ratio, then, interval, basis, untold)
 
     def _interval(
         self, statement: _Statement, by_run: Sequence[Sequence[float]], newest: Sequence[float], count: int
