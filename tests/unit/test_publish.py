@@ -394,7 +394,7 @@ def test_a_folder_that_is_swapped_for_a_link_while_a_run_is_copied_is_not_follow
             raw.symlink_to(tmp_path / "elsewhere")
         return names
 
-    monkeypatch.setattr("dutlab.publish.site.files_of", listed)
+    monkeypatch.setattr("dutlab.publish.copied_run.files_of", listed)
     with pytest.raises(OutsideFolder) as refused:
         said(run, tmp_path / "site")
     assert refused.value.kind is NameFault.LINK

@@ -12,13 +12,13 @@ import sys
 from contextlib import suppress
 from functools import cache
 from inspect import cleandoc
-from pathlib import Path
 
 import click
 
 from dutlab.cli.terminal import say
 from dutlab.errors import DutlabError
 from dutlab.own_folder import not_for_all
+from dutlab.release import version
 
 SECTIONS = {
     "Measure": {
@@ -110,6 +110,10 @@ SECTIONS = {
         "bisect": (
             "dutlab.cli.bisect:bisect",
             "Find which of many versions changed a figure: rule sets, kernels, commits of a repository, versions of a campaign.",
+        ),
+        "artifact": (
+            "dutlab.cli.artifact:artifact",
+            "Pack runs with all that a stranger needs to repeat them; check such a file: repeat its runs and judge its claims.",
         ),
         "check": ("dutlab.cli.check:check", "Fail (exit 1) when runs are worse than their baselines or lack a cell."),
         "history": (
@@ -243,18 +247,8 @@ def _drop_output() -> None:
 
 def _print_version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:  # noqa: FBT001 -- click's signature
     if value and not ctx.resilient_parsing:
-        say(f"dutlab {_version()}")
+        say(f"dutlab {version()}")
         ctx.exit()
-
-
-def _version() -> str:
-    """Return the installed version from the name of its metadata folder. Reading the metadata takes a quarter of this command's time."""
-    for folder in sys.path:
-        for found in Path(folder).glob("dutlab-*.dist-info"):
-            return found.name.removeprefix("dutlab-").removesuffix(".dist-info")
-    from importlib.metadata import version
-
-    return version("dutlab")
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -293,7 +287,10 @@ def _leave_garbage() -> None:
 
 
 def main() -> None:
-    """Run the command line. Exit 0: done, 1: measured but failed, 2: wrong input, 3: testbed not usable, 130: interrupted."""
+    """Run the command line. Exit 0: done, 1: measured but failed, 2: wrong input, 3: testbed not usable, 130: interrupted.
+
+    `artifact check` also has 4: cannot tell.
+    """
     _open_closed_streams()
     not_for_all()
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # pydantic would look for plugins in every installed package
