@@ -77,6 +77,11 @@ class JournaledDevice:
             self._standing[change] = steps
 
     @property
+    def standing(self) -> frozenset[str]:
+        """Names of the announced changes that are not undone yet."""
+        return frozenset(self._standing)
+
+    @property
     def has_power(self) -> bool:
         """True if the testbed allows dutlab to switch the DUT's power."""
         return (spec := self._power) is not None and spec.may_switch
@@ -169,19 +174,20 @@ class JournaledDevice:
     async def recover(self, event: ConvergenceEvent) -> DutChange:
         """Recover from the failure as specified in methods.ports."""
         at_s, began = time.time(), time.monotonic()
-        await self._undo(_application(event))
+        await self.take_back(_application(event))
         return DutChange(at_s, time.monotonic() - began)
 
     async def put_back(self) -> bool:
         """Undo every change, the newest first; return whether there was one. Raises TestbedError."""
         changed = bool(self._standing)
         while self._standing:
-            await self._undo(next(reversed(self._standing)))
+            await self.take_back(next(reversed(self._standing)))
         self.restarted = False
         self.cut_ports.clear()
         return changed
 
-    async def _undo(self, change: str) -> None:
+    async def take_back(self, change: str) -> None:
+        """Undo one announced change. Raises TestbedError."""
         await carry_out(self._standing[change], self._reached)
         self.journal.write("dut-restored", application=change)
         del self._standing[change]

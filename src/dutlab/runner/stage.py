@@ -31,6 +31,7 @@ from dutlab.plan.cell import Cell
 from dutlab.runner.at_rest import DutAtRest
 from dutlab.runner.device import JournaledDevice
 from dutlab.runner.guest_watch import GuestWatch
+from dutlab.runner.held_links import HeldLinks
 from dutlab.runner.host_power import revived
 from dutlab.runner.journal import Journal
 from dutlab.runner.levels import program_names
@@ -316,7 +317,13 @@ async def _set_up(
         started=lambda: program_names(device.mode),
     )
     readings = LiveReadings(testbed.sensors)
-    bench = replace(_bench(site, device), tell=tell, readings=readings, power=device if device.has_power else None)
+    bench = replace(
+        _bench(site, device),
+        tell=tell,
+        readings=readings,
+        power=device if device.has_power else None,
+        links=HeldLinks(device, testbed, hosts) if testbed.through_dut().links else None,
+    )
     undisturbed = partial(
         Undisturbed,
         accounts=accounts,
