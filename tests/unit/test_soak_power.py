@@ -252,6 +252,7 @@ def test_a_schedule_that_cannot_be_kept_is_refused(golden):
         [{"name": "x", "share": "10%", "off": "yes"}], [{"name": "x", "off": "yes"}, {"name": "y", "share": "10%"}],
         [{"name": "x", "links": ["a"]}, {"name": "y", "share": "1%"}], [{"name": "x", "share": "1%", "duration": "1s"}],
         [{"name": "x", "share": "1%", "until": "stable", "duration": "60s"}], [{"name": "x", "share": "1%", "until": "ever"}],
+        [{"name": "x", "share": "1%"}, {"name": "y", "down": ["a", "a"]}], [{"name": "x", "share": "1%"}, {"name": "y", "off": "yes", "down": ["a"]}],
     )  # fmt: skip
     said = [*({"phases": phases} for phases in schedules), {"directions": "answers"}, {"window": "1s"}, {"meter": "The Wall"}]
     refused = [faults_of(partial(SoakPowerWorkload.model_validate, {"rate": "10kpps", **keys}, context=FILE_CONTEXT)) for keys in said]

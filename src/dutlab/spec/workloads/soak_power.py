@@ -62,7 +62,7 @@ class PowerPhase(SpecModel):
         """Return a text for lists and labels."""
         at = "off" if self.off else f"{text_of(round(self.share * 100, 9), '%')}{'' if self.links is None else ' on ' + joined(self.links)}"
         down = f", {joined(self.down)} down" if self.down else ""
-        return f"{self.name} ({at}{down}{' until stable' if self.until else ''} {text_of(self.duration, 's')})"
+        return f"{self.name} ({at}{' until stable' if self.until else ''} {text_of(self.duration, 's')}{down})"
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
         """Check that duration and share are in range, and that the keys fit together."""
