@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from pydantic import ValidationError
 
-from dutlab.analysis.energy import DeviceLoad
+from dutlab.analysis.energy import DeviceLoad, EnergyModel, TermEstimate
 from dutlab.errors import InputError
 from dutlab.report.model.energy import WORKLOAD, ModeEnergy, energy_of
 from dutlab.spec.mixes import Mix
@@ -21,8 +21,12 @@ from dutlab.units import UnitError, parse_amount, parse_pps
 _KEYS = ("ports", "transceivers", "rate", "size", "mode")
 
 
+class NoTrials(InputError):
+    """No trial of the workload."""
+
+
 def energy_of_runs(paths: Sequence[Path]) -> tuple[ModeEnergy, ...]:
-    """Return the energy of the device of these runs, by mode. Raises InputError without trials of `soak-power`, StoreError."""
+    """Return the energy of the device of these runs, by mode. Raises NoTrials without trials of `soak-power`, StoreError."""
     trials, faults = list[tuple[str, TrialRecord]](), list[str]()
     for path in paths:
         with reading(path):
@@ -35,6 +39,32 @@ def energy_of_runs(paths: Sequence[Path]) -> tuple[ModeEnergy, ...]:
             f"no trial of {WORKLOAD} in {', '.join(p.name for p in paths)}{why}", remedy="measure one: see docs/method/energy.md"
         )
     return energy_of(trials)
+
+
+def frame_energy(paths: Sequence[Path], wanted: Collection[tuple[str, str]]) -> dict[tuple[str, str], TermEstimate]:
+    """Return (mode, frame size) → joules of one more frame, for those of `wanted` that runs of `soak-power` determine.
+
+    Empty if the runs have no such trials. Raises StoreError.
+    """
+    try:
+        models = {of.label: of.model for of in energy_of_runs(paths)}
+    except NoTrials:
+        return {}
+    estimates = dict[tuple[str, str], TermEstimate]()
+    for mode, size in wanted:
+        model = models.get(mode)
+        if isinstance(model, EnergyModel) and (mean := _mean_size(size)) is not None:
+            estimate = model.frame_joules(mean)
+            if estimate.value is not None:
+                estimates[mode, size] = estimate
+    return estimates
+
+
+def _mean_size(size: str) -> float | None:
+    try:
+        return Mix.model_validate(size, context=FILE_CONTEXT).mean
+    except ValidationError:
+        return None
 
 
 def load_of(text: str) -> tuple[DeviceLoad, str]:

@@ -180,10 +180,9 @@ class SoakPowerWorkload(FrameWorkload):
         yield from super().incompatibilities(bounds)
         yield from self.above_line_rate(("rate",), Pps(self.rate * max(phase.share for phase in self.phases)), bounds)
         for i, phase in enumerate(self.phases):
-            yield from _down_faults(i, phase, bounds)
             for links in self.link_sets(bounds):
-                if phase.share and (dark := [name for name in phase.links or links if name in phase.down]):
-                    yield ("phases", i, "down"), f"link {dark[0]} is loaded in this phase; write `links:` with links that stay up"
+                for what in _down_faults(phase, links, bounds):
+                    yield ("phases", i, "down"), what
                 if absent := [name for name in phase.links or () if name not in links]:
                     yield ("phases", i, "links"), f"{absent[0]!r} is not among the links of the trial {did_you_mean(absent[0], links)}"
 
@@ -214,10 +213,13 @@ def cut_ports(link: Link, families: Mapping[str, str]) -> tuple[Port, ...]:
     return ()
 
 
-def _down_faults(i: int, phase: PowerPhase, bounds: Mapping[str, LinkBounds]) -> Iterator[tuple[Loc, str]]:
+def _down_faults(phase: PowerPhase, links: LinkSet, bounds: Mapping[str, LinkBounds]) -> Iterator[str]:
     for name in phase.down:
-        at = ("phases", i, "down")
         if name not in bounds:
-            yield at, f"no link {name!r} {did_you_mean(name, bounds)}"
+            yield f"no link {name!r} {did_you_mean(name, bounds)}"
         elif not bounds[name].through_dut:
-            yield at, f"link {name} does not go through the DUT"
+            yield f"link {name} does not go through the DUT"
+    down = {*phase.down}
+    loaded = [name for name in phase.links or links if name in bounds] if phase.share else []
+    if dark := [name for name in loaded if name in down or bounds[name].shares_with & down]:
+        yield f"link {dark[0]} is loaded in this phase, or shares a port with a link that is; write `links:` with others"
