@@ -35,7 +35,7 @@ def energy_of_runs(paths: Sequence[Path]) -> tuple[ModeEnergy, ...]:
             trials += [(f"{run.name} " if len(paths) > 1 else "", record) for record in records]
     if not any(record.cell.workload == WORKLOAD for _, record in trials):
         why = f"; {faults[0]}" if faults else ""
-        raise InputError(
+        raise NoTrials(
             f"no trial of {WORKLOAD} in {', '.join(p.name for p in paths)}{why}", remedy="measure one: see docs/method/energy.md"
         )
     return energy_of(trials)
