@@ -13,7 +13,7 @@ from processes import eventually
 from run_records import record_in
 
 EXAMPLE = (Path(__file__).parents[2] / "examples" / "energy" / "experiment.yaml").read_text()
-SHORT = EXAMPLE.replace("duration: 20s", "duration: 8s").replace("[64, 512, 1518]", "[64, 1518]")
+SHORT = EXAMPLE.replace("duration: 24s", "duration: 8s").replace("[64, 512, 1518]", "[64, 1518]")
 TRUE = {"base": 40.0, "port": 4.0, "frame": 200e-6, "bit": 20e-9}
 IMIX_BYTES = (7 * 64 + 4 * 594 + 1518) / 12
 LEFT_DOWN = """
