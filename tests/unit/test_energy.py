@@ -224,6 +224,17 @@ def test_the_command_refuses_runs_without_watts(tmp_path, ended, built):
     assert ended("energy", str(built(seconds=2, cores=0, sizes=(64,))))[0] == 2
 
 
+def test_the_cost_of_modes_has_the_joules_of_a_frame_beside_it(tmp_path, ended, built):
+    rates, power = str(built(seconds=2, cores=0, sizes=(64,))), str(power_run(tmp_path, PowerBox()))
+    costs = json.loads(ended("cost", rates, "--energy", power, "--json")[1])["costs"]
+    by_mode = {cost["mode"]: cost for cost in costs}
+    assert by_mode["router"]["energy_j"] == pytest.approx(200e-6 + 512 * 20e-9, rel=0.02)
+    assert by_mode["router"]["energy_interval"]["low"] < by_mode["router"]["energy_j"]
+    assert all(cost["energy_j"] is None for mode, cost in by_mode.items() if mode != "router"), "its watts were not measured"
+    assert all(cost["energy_j"] is None for cost in json.loads(ended("cost", rates, "--json")[1])["costs"])
+    assert "µJ" in ended("cost", rates, "--energy", power)[1] and "energy" not in ended("cost", rates)[1]
+
+
 def test_the_report_has_the_terms_the_residuals_and_the_range(tmp_path):
     run = power_run(tmp_path, PowerBox())
     (section,) = [s for s in gather(run, run).sections if s.slug == "soak-power"]
