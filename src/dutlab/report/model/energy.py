@@ -54,7 +54,10 @@ def _energy(label: str, cells: Sequence[CellFigures], prefixes: Mapping[int, str
     phases, left_out = list[PhaseWatts](), list[str]()
     for record in records:
         for phase in _phases(record, f"{prefixes[id(record)]}trial {record.trial}"):
-            (phases if isinstance(phase, PhaseWatts) else left_out).append(phase)  # type: ignore[arg-type]
+            if isinstance(phase, PhaseWatts):
+                phases.append(phase)
+            else:
+                left_out.append(phase)
     errors = [float(e) for r in records for row in r.tables.get("phases", ()) if (e := row.get("error_w")) is not None]
     facts = dict.fromkeys(", ".join(filter(None, (r.tool_facts.get("meter"), r.tool_facts.get("meter_error")))) for r in records)
     return ModeEnergy(
