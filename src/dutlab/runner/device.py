@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -49,6 +49,8 @@ class JournaledDevice:
     """True if its power was switched since put_back() last finished: it has lost its mode and its counters."""
     cut_ports: set[Port] = field(default_factory=set, init=False)
     """Ports that an event set down since put_back() last finished. Their links lose their carrier on purpose."""
+    ports_risen: Callable[[], None] | None = field(default=None, init=False)
+    """Called when a port may be up again."""
     mode: Mode | None = field(default=None, init=False)
     """Mode of the current group of trials, with their levels; None before the first group."""
     _failures: dict[str, PathFailure] = field(default_factory=dict)
@@ -191,6 +193,8 @@ class JournaledDevice:
         await carry_out(self._standing[change], self._reached)
         self.journal.write("dut-restored", application=change)
         del self._standing[change]
+        if self.cut_ports and self.ports_risen is not None:
+            self.ports_risen()
 
     @property
     def _reached(self) -> Mapping[str, Host]:

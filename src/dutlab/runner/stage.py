@@ -307,7 +307,10 @@ async def _set_up(
     prober = ProbesByEnds(engine, ping, testbed, frozenset(framed))
     device = JournaledDevice(dut, through, modes, _resets(testbed), prober, watch.journal, hosts)
     guests = lab.guests if lab is not None else frozenset[str]()
-    threads = lab.napi_threads if lab is not None and (lab.ends_here or guests) else ()
+    threads = set(lab.napi_threads) if lab is not None and (lab.ends_here or guests) else set[int]()
+    if lab is not None and threads:
+        lab.pin_again(threads)  # an earlier run in this lab may have set ports down
+        device.ports_risen = partial(lab.pin_again, threads)
     unread = {name for name in hosts_of_drives(cells) if not isinstance(hosts[name], LocalHost)}  # fio has ended when an account is read
     accounts = accounts_of(
         {name: host for name, host in hosts.items() if name not in unread | guests},
