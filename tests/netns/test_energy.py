@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from capability import have_netns, need
+from dutlab import labs
+from dutlab.hosts.netns import NAMESPACES
+from dutlab.labs import napi, netdev
 from processes import eventually
 from run_records import record_in
 
@@ -63,6 +67,24 @@ def test_the_terms_of_the_simulated_meter_are_found_and_links_are_up_again(dutla
     assert prediction["kind"] == "PREDICTION" and prediction["watts"] == pytest.approx(true, rel=0.03)
     (page,) = run.glob("report/report.md")
     assert "Energy model (simulated)" in page.read_text()
+
+
+async def test_the_new_thread_of_a_port_that_was_down_is_pinned_as_the_old_one_and_known():
+    lab = await labs.up("three-node", label=(label := labs.new_label()))
+    try:
+        known, first = set(lab.napi_threads), napi.napi_threads()
+        if netdev.napi_pids(NAMESPACES / lab.namespaces["dut"]) is None:
+            need("netlink-netdev", False)
+        (old,) = (pid for pid in known if first[pid] == "in-b")
+        state = os.sched_getaffinity(old), os.getpriority(os.PRIO_PROCESS, old)
+        for word in ("down", "up"):
+            subprocess.run(["ip", "-n", lab.namespaces["dut"], "link", "set", "dev", "in-b", word], check=True)
+        lab.pin_again(known)
+        (new,) = known - set(lab.napi_threads)
+        assert napi.napi_threads()[new] == "in-b"
+        assert (os.sched_getaffinity(new), os.getpriority(os.PRIO_PROCESS, new)) == state
+    finally:
+        await labs.down(label)
 
 
 @pytest.mark.timing

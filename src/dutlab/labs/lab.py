@@ -110,7 +110,7 @@ class Lab:
             if netdev.napi_pids(namespace) is not None:
                 new = {pid: port for pid, port in napi.threads_of(namespace, {}).items() if pid not in threads}
                 napi.pin(new, self.testbed, role, self.cpus[role], self.nice)
-                threads |= new.keys()
+                threads.update(new)
 
     def _far(self, host: str, name: str, log: CommandLog | None) -> Host:
         from dutlab.hosts.ssh import SshHost  # noqa: PLC0415 -- loads asyncssh, which local hosts do not need
