@@ -65,7 +65,7 @@ NOT_FIGURES = frozenset(
         "server_connections", "server_reset_count", "set_up_flows", "setup_trials",
         "share_percent", "sink_clock_ahead_ns", "size_bytes", "slat_ns", "started_s", "steady_s", "stopped_late_after_s", "t_s",
         "taken_flows", "target_percent", "threshold_percent", "to_pps", "to_s", "total_trials", "tracked_flows", "trial_s", "tx_bps",
-        "tx_pps", "wait_s", "warmup_pps", "warmup_s", "window_bytes", "wire_bps", "without_power_ns", "wronged_frames", "{}_bps_l1",
+        "tx_pps", "wait_s", "warmup_pps", "warmup_s", "watts_deviation_w", "window_bytes", "wire_bps", "without_power_ns", "wronged_frames", "{}_bps_l1",
         "{}_connections", "{}_count", "{}_cpu_percent", "{}_frames", "{}_iops", "{}_ns", "{}_pps", "{}_s", "{}_step_ratio",
         "{}bytes_per_s", "{}latency_{}_ns", "{}line_ratio", "{}received_bps_l1", "{}{}_bps_l1", "{}{}_pps",
     ]

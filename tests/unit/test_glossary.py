@@ -18,7 +18,7 @@ TERMS = [term for terms, _ in ROWS for term in terms.split(", ")]
 PLAIN = {
     "", "I/Os", "MTU", "all together", "at the knee", "client", "command", "connections", "cores of fio", "count", "cores of the host", "counter", "depth at the knee",
     "depth at the peak", "detail", "drives", "end", "ended with", "first frame of a flow", "first of the window", "frames", "from", "generator and sink", "goodput down", "goodput up", "highest", "idle", "in phase", "its clock was ahead by", "known within", "lasted",
-    "1st percentile", "99th percentile", "destination ports", "error", "error of the search", "experiments", "no longer", "source ports", "time", "without the command's own time",
+    "1st percentile", "95 % interval", "99th percentile", "by the model", "estimate", "measured", "not known because", "ports up", "term", "destination ports", "error", "error of the search", "experiments", "no longer", "source ports", "time", "without the command's own time",
     "latency at the knee", "latency there, mean", "least depth for 95 %", "least of a second", "limit", "links", "load", "lost or not taken", "max", "mean",
     "mean frame", "no later than", "no sooner than", "of", "of ceiling", "of line rate", "of the highest rate", "part",
     "offered in each direction", "output, by trial", "payload, bytes", "phase", "power", "profile", "range", "rebuild took", "rebuilt",

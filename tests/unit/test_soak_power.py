@@ -27,9 +27,11 @@ from dutlab.report.gather import gather
 from dutlab.report.questions.per import divided, per_of
 from dutlab.report.questions.sides import open_run
 from dutlab.report.write import write_publication, write_report
+from dutlab.spec import shape
+from dutlab.spec.lab_files import description
 from dutlab.spec.model import FILE_CONTEXT
 from dutlab.spec.sensors import CommandSensor, MeterSensor, ProcessorSensor
-from dutlab.spec.workloads.soak_power import PowerPhase, SoakPowerWorkload
+from dutlab.spec.workloads.soak_power import PowerPhase, SoakPowerWorkload, cut_ports
 from dutlab.stats.series import settled_after, stands_still
 from dutlab.units import Seconds
 from refusal import faults_of
@@ -252,10 +254,42 @@ def test_a_schedule_that_cannot_be_kept_is_refused(golden):
         [{"name": "x", "share": "10%", "off": "yes"}], [{"name": "x", "off": "yes"}, {"name": "y", "share": "10%"}],
         [{"name": "x", "links": ["a"]}, {"name": "y", "share": "1%"}], [{"name": "x", "share": "1%", "duration": "1s"}],
         [{"name": "x", "share": "1%", "until": "stable", "duration": "60s"}], [{"name": "x", "share": "1%", "until": "ever"}],
+        [{"name": "x", "share": "1%"}, {"name": "y", "down": ["a", "a"]}], [{"name": "x", "share": "1%"}, {"name": "y", "off": "yes", "down": ["a"]}],
     )  # fmt: skip
     said = [*({"phases": phases} for phases in schedules), {"directions": "answers"}, {"window": "1s"}, {"meter": "The Wall"}]
     refused = [faults_of(partial(SoakPowerWorkload.model_validate, {"rate": "10kpps", **keys}, context=FILE_CONTEXT)) for keys in said]
     golden.check("refusals-soak-power.txt", "\n".join(refused) + "\n")
+
+
+@pytest.mark.parametrize(
+    ("lab", "dark", "part"),
+    [
+        ("three-node", {"down": ["c"]}, "no link 'c'"),
+        ("three-node", {"down": ["b"], "share": "100%"}, "loaded"),
+        ("three-node", {"down": ["b"], "share": "100%", "links": ["a"]}, ""),
+        ("three-node", {"down": ["a", "b"]}, ""),
+        ("fan-in", {"down": ["b"], "share": "100%", "links": ["a"]}, "shares a port"),
+        ("back-to-back", {"down": ["a"]}, "does not go through the DUT"),
+    ],
+)
+def test_a_link_that_cannot_be_down_is_named(lab, dark, part):
+    keys = {"rate": "1kpps", "phases": [{"name": "x", "share": "1%"}, {"name": "y", **dark}]}
+    workload = SoakPowerWorkload.model_validate(keys, context=FILE_CONTEXT)
+    bed = shape.TestbedShape.of_lab(lab)
+    faults = [*workload.incompatibilities(bed.bounds), *workload.unfit({}, bed)]
+    assert [at for at, _ in faults] == ([("phases", 1, "down")] if part else []) and all(part in what for _, what in faults)
+
+
+def test_links_of_a_dut_that_is_not_linux_go_down_at_the_ends_if_those_are():
+    link = description("three-node").testbed.links["b"]
+    for dut, ends, ports in (
+        ("linux", "freebsd", ["dut:in-b", "dut:out-b"]),
+        ("openbsd-pf", "linux", ["source:eth-b", "sink:eth-b"]),
+        (None, "linux", ["source:eth-b", "sink:eth-b"]),
+        ("openbsd-pf", "freebsd", []),
+    ):
+        families = {"source": ends, "sink": ends, **({"dut": dut} if dut else {})}
+        assert [str(port) for port in cut_ports(link, families)] == ports
 
 
 def test_the_usual_schedule_drives_all_links_at_once():

@@ -122,6 +122,10 @@ SECTIONS = {
         ),
         "effects": ("dutlab.cli.effects:effects", "Estimate the effect of each factor, and list effects that the cells cannot separate."),
         "cost": ("dutlab.cli.effects:cost", "Compute what each mode costs per packet, in nanoseconds and cycles, by frame size."),
+        "energy": (
+            "dutlab.cli.energy:energy",
+            "Estimate the watts of base, port, transceiver, frame and bit from runs of soak-power; predict those of other loads.",
+        ),
         "rescore": (
             "dutlab.cli.rescore:rescore",
             "Score the trials of a run under each definition of a limit.",

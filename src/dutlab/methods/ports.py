@@ -13,7 +13,7 @@ from typing import Protocol
 from dutlab.doubts import Doubt
 from dutlab.events import Tell, nobody
 from dutlab.methods.connection_ports import Connections
-from dutlab.methods.dut_ports import Beside, DutControl, PowerControl, Readings
+from dutlab.methods.dut_ports import Beside, DutControl, LinkControl, PowerControl, Readings
 from dutlab.methods.dut_tables import RouteTable, StateTable
 from dutlab.methods.transfer_ports import Transfers
 from dutlab.physics.interference import CpuAccount
@@ -429,6 +429,8 @@ class Bench:
     readings: Readings | None = None
     """Sensor readings; None if no sensor reports during the trial. `power` is None if the DUT cannot be switched."""
     power: PowerControl | None = None
+    links: LinkControl | None = None
+    """State of the links through the DUT; None if there are none."""
     again: int = 0
     """Number of repeats of a disturbed load, for methods that repeat loads themselves (`Offer.once`)."""
     tell: Tell = nobody

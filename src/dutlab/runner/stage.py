@@ -31,6 +31,7 @@ from dutlab.plan.cell import Cell
 from dutlab.runner.at_rest import DutAtRest
 from dutlab.runner.device import JournaledDevice
 from dutlab.runner.guest_watch import GuestWatch
+from dutlab.runner.held_links import HeldLinks
 from dutlab.runner.host_power import revived
 from dutlab.runner.journal import Journal
 from dutlab.runner.levels import program_names
@@ -306,7 +307,10 @@ async def _set_up(
     prober = ProbesByEnds(engine, ping, testbed, frozenset(framed))
     device = JournaledDevice(dut, through, modes, _resets(testbed), prober, watch.journal, hosts)
     guests = lab.guests if lab is not None else frozenset[str]()
-    threads = lab.napi_threads if lab is not None and (lab.ends_here or guests) else ()
+    threads = set(lab.napi_threads) if lab is not None and (lab.ends_here or guests) else set[int]()
+    if lab is not None and threads:
+        lab.pin_again(threads)  # an earlier run in this lab may have set ports down
+        device.ports_risen = partial(lab.pin_again, threads)
     unread = {name for name in hosts_of_drives(cells) if not isinstance(hosts[name], LocalHost)}  # fio has ended when an account is read
     accounts = accounts_of(
         {name: host for name, host in hosts.items() if name not in unread | guests},
@@ -316,7 +320,13 @@ async def _set_up(
         started=lambda: program_names(device.mode),
     )
     readings = LiveReadings(testbed.sensors)
-    bench = replace(_bench(site, device), tell=tell, readings=readings, power=device if device.has_power else None)
+    bench = replace(
+        _bench(site, device),
+        tell=tell,
+        readings=readings,
+        power=device if device.has_power else None,
+        links=HeldLinks(device, testbed, hosts) if testbed.through_dut().links else None,
+    )
     undisturbed = partial(
         Undisturbed,
         accounts=accounts,

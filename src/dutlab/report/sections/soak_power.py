@@ -13,6 +13,7 @@ from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Headline, ReadRun, Section
 from dutlab.report.model.table import Cell, Column, Figure, Missing, Row, Table, Value
 from dutlab.report.model.words import PERCENT, Unit, unit_for, unit_of
+from dutlab.report.sections.energy import energy_tables
 from dutlab.report.sections.headline import compared
 from dutlab.store.record import TrialRecord
 from dutlab.subject import part_figure, share_part
@@ -60,15 +61,17 @@ def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book:
         tables.append(Table("soak-power-per-watt", f"Rate by watt{suffix}", columns, tuple(shares), book.common(marks)))
     if warm := [row for g in groups for row in _warmth(g)]:
         tables.append(Table("soak-power-heat", f"Temperatures against their limits{suffix}", _HEAT, tuple(warm)))
+    energy, valid = energy_tables(groups, suffix)
     return Section(
         slug="soak-power",
         workload="soak-power",
         title=f"Power and heat{suffix}",
         lead=_LEAD,
-        tables=tuple(tables),
+        tables=(*tables, *energy),
         curves=tuple(curve for g in groups for curve in _timeline(g, suffix)),
         words=(
             *(words for g in groups for words in _extremes(g, book)),
+            *valid,
             *dict.fromkeys(f"{g.label}: {note}." for g in groups for r in g.measured for note in r.notes),
         ),
         headlines=tuple(h for h in [_headline(groups, labels, book)] if h is not None),
@@ -118,10 +121,11 @@ def _states(group: Group, book: NoteBook) -> Iterator[Row]:
 
 
 def _load(row: Mapping[str, float | str | None]) -> str:
+    down = f", {row['down']} down" if row.get("down") else ""
     if row["state"] != "load":
-        return "off" if row["state"] == "off" else "none"
+        return "off" if row["state"] == "off" else f"none{down}"
     on = f", link {row['links']} only" if row["links"] else ""
-    return f"{float(row['share_percent'] or 0.0):g} %{on}"
+    return f"{float(row['share_percent'] or 0.0):g} %{on}{down}"
 
 
 def _shares(group: Group, book: NoteBook) -> Iterator[Row]:
