@@ -29,6 +29,7 @@ from dutlab.spec.workloads.fio import DEFAULTS, HOW, PASSED_OVER, FioSetting
 from dutlab.spec.workloads.fio_job import sections
 from dutlab.spec.workloads.on_drives import DriveSetting
 from dutlab.subject import joined
+from dutlab.tools.fio.arrivals import missed
 from dutlab.tools.fio.drives import FoundDrive, find, find_array, find_own_array, insist_unused, insist_within
 from dutlab.tools.fio.output import JobOutput, cached_reads, jobs_of, of_results, rates_now, readings, span_of, total, version_of
 from dutlab.tools.generator_tool import GeneratorSite
@@ -283,6 +284,7 @@ async def _one(
     doubts = [Doubt(DoubtKind.PAGE_CACHE, detail=why) for why in (*(job.buffered for job in jobs), cached) if why]
     if errors := sum(job.errors for job in jobs):
         doubts.append(Doubt(DoubtKind.STORAGE_ERRORS, detail=f"{name}: {errors} I/Os"))
+    doubts += [Doubt(DoubtKind.ARRIVALS_MISSED, detail=what) for what in missed(jobs)]
     spans = {name: span_of(read_object(report)[0], jobs)}
     if setting.job:
         place = joined(drive.name for drive in drives.values())
