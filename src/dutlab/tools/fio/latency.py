@@ -17,7 +17,7 @@ from itertools import pairwise
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.ending import ended_by
 from dutlab.hosts.host import Host
-from dutlab.methods.ports import Measured, Row, ToolReading
+from dutlab.methods.ports import Measured, Row
 from dutlab.plan.cell import Cell
 from dutlab.spec.drives import parse_size
 from dutlab.spec.workloads.storage_latency import StorageLatencySetting, in_turn, part_of, share_of
@@ -53,40 +53,67 @@ class Loops:
     closed: JobOutput
 
 
+@dataclass(frozen=True)
+class Loaded:
+    """Results of all rates, by rate, in the order in which they were measured."""
+
+    opened: Mapping[str, OpenResult]
+    closed: Mapping[str, FioResult]
+    most: FioResult | None
+    """The most I/Os a second; None if no rate is a share of it."""
+
+    def loops(self, rate: str) -> Loops:
+        """Return both loops at a rate."""
+        return Loops(list(self.opened[rate].loads.values()), self.closed[rate].whole)
+
+    @property
+    def ran(self) -> list[FioResult]:
+        """Every job of fio."""
+        return [*([self.most] if self.most else []), *self.closed.values()]
+
+
 async def measure(site: GeneratorSite, cell: Cell) -> Measured:
     """Measure all rates of one cell. Raises MeasurementError, HostError."""
     setting = cell.setting_as(StorageLatencySetting)
     found = await drives_of(site, cell)
-    opened, closed = dict[str, OpenResult](), dict[str, FioResult]()
-    order = in_turn(setting.rates, cell.repeat, setting.order)
-    async with contextlib.AsyncExitStack() as stack:
-        drives = await stack.enter_async_context(_laid_out(site, found))
-        engine = await EngineFile.read(find_engine())
-        engines = {host: await stack.enter_async_context(engine_on(site.hosts[host], engine)) for host in found}
-        most = await run(site, drives, setting.at_most) if setting.finds_most else None
-        for rate in order:
-            iops = {drive.name: _iops(rate, drive, most) for of in drives.values() for drive in of.values()}
-            seed = 1 + cell.repeat * len(setting.rates) + setting.rates.index(rate)
-            opened[rate] = await open_loop.run(site.hosts, engines, drives, setting, iops, seed=seed << 16)
-            closed[rate] = await run(site, drives, setting.closed(sum(iops.values()) / len(iops)))
-    loops = {rate: Loops(list(opened[rate].loads.values()), closed[rate].whole) for rate in setting.rates}
-    raw = {f"most-{name}": data for name, data in (most.raw if most else {}).items()}
-    for number, rate in enumerate(setting.rates, 1):
-        raw |= {f"rate-{number:02d}-{name}": data for name, data in opened[rate].raw.items()}
-        raw |= {f"rate-{number:02d}-closed-{name}": data for name, data in closed[rate].raw.items()}
-    ran = next(iter(closed.values()))
+    async with _laid_out(site, found) as drives:
+        loaded = await load(site, drives, setting, cell.repeat)
+    loops = {rate: loaded.loops(rate) for rate in setting.rates}
     return Measured(
-        figures={cell.link_label: _figures(setting, most.whole if most else None, loops)},
-        doubts=(*_doubts(setting, opened, [*closed.values(), *([most] if most else [])], loops), *doubts_of(found)),
-        raw=raw,
-        facts={**facts_of(found, ran), "rates_in_order": ", ".join(order)},
-        notes=[_error_words(rate, loops[rate]) for rate in setting.rates],
-        readings=_readings(closed, most),
+        figures={cell.link_label: _figures(setting, loaded.most.whole if loaded.most else None, loops)},
+        doubts=(*_doubts(setting, loaded, loops), *doubts_of(found)),
+        raw=_raw(setting, loaded),
+        facts={**facts_of(found, loaded.ran[0]), "rates_in_order": ", ".join(loaded.opened)},
+        notes=[_error_words(setting, rate, of) for rate, of in loops.items()],
+        readings=[reading for of in loaded.ran for reading in of.readings],
         tables={
-            "rates": [_row(setting, rate, place, loops[rate]) for place, rate in enumerate(order, 1)],
-            "latency_bins": [row for rate in setting.rates for row in _bins(rate, loops[rate])],
+            "rates": [_row(setting, rate, place, loops[rate]) for place, rate in enumerate(loaded.opened, 1)],
+            "latency_bins": [row for rate, of in loops.items() for row in _bins(rate, of)],
         },
     )
+
+
+async def load(site: GeneratorSite, found: Found, setting: StorageLatencySetting, repeat: int) -> Loaded:
+    """Load the drives at each rate, in the order of this repeat. Raises MeasurementError, HostError."""
+    opened, closed = dict[str, OpenResult](), dict[str, FioResult]()
+    async with contextlib.AsyncExitStack() as stack:
+        engine = await EngineFile.read(find_engine())
+        engines = {host: await stack.enter_async_context(engine_on(site.hosts[host], engine)) for host in found}
+        most = await run(site, found, setting.at_most) if setting.finds_most else None
+        for rate in in_turn(setting.rates, repeat, setting.order):
+            iops = {drive.name: _iops(rate, drive, most) for of in found.values() for drive in of.values()}
+            seed = (repeat * len(setting.rates) + setting.rates.index(rate) + 1) << 16
+            opened[rate] = await open_loop.run(site.hosts, engines, found, setting, iops, seed=seed)
+            closed[rate] = await run(site, found, setting.closed(sum(iops.values()) / len(iops)))
+    return Loaded(opened, closed, most)
+
+
+def _raw(setting: StorageLatencySetting, loaded: Loaded) -> dict[str, bytes]:
+    raw = {f"most-{name}": data for name, data in (loaded.most.raw if loaded.most else {}).items()}
+    for number, rate in enumerate(setting.rates, 1):
+        raw |= {f"rate-{number:02d}-{name}": data for name, data in loaded.opened[rate].raw.items()}
+        raw |= {f"rate-{number:02d}-closed-{name}": data for name, data in loaded.closed[rate].raw.items()}
+    return raw
 
 
 async def _remove(host: Host, path: str) -> None:
@@ -133,13 +160,13 @@ def _iops(rate: str, drive: FoundDrive, most: FioResult | None) -> float:
 def _figures(setting: StorageLatencySetting, most: JobOutput | None, loops: Mapping[str, Loops]) -> dict[str, float]:
     figures = {} if most is None else {part_figure("most", "iops"): most.both.figures["iops"]}
     for rate, of in loops.items():
-        figures |= of_part(part_of(rate), _of_both(setting.duration_s, of))
+        figures |= of_part(part_of(rate), both_figures(setting, of))
     return figures
 
 
-def _of_both(duration_s: float, of: Loops) -> dict[str, float]:
+def both_figures(setting: StorageLatencySetting, of: Loops) -> dict[str, float]:
     """Return the figures of both loops at one rate, and the closed loop's error."""
-    opened, closed = figures_of(of.open, duration_s), closed_figures(of.closed)
+    opened, closed = figures_of(of.open, setting.duration_s), closed_figures(of.closed)
     return {**opened, **closed, **errors(opened, closed)}
 
 
@@ -165,7 +192,7 @@ def _row(setting: StorageLatencySetting, rate: str, place: int, of: Loops) -> Ro
         "place": place,
         "due": float(sum(load.due for load in of.open)),
         "closed_iops": of.closed.both.figures["iops"],
-        **_of_both(setting.duration_s, of),
+        **both_figures(setting, of),
         "late_p99_ns": float(percentile(late, 0.99)) if late else 0.0,
         "most_under_way": float(max(load.most_under_way for load in of.open)),
     }
@@ -177,8 +204,8 @@ def _bins(rate: str, of: Loops) -> list[Row]:
     return [{"direction": words, "clat_ns": value, "ios": count} for words, bins in every for value, count in sorted(bins.items())]
 
 
-def _error_words(rate: str, of: Loops) -> str:
-    figures = _of_both(1.0, of)
+def _error_words(setting: StorageLatencySetting, rate: str, of: Loops) -> str:
+    figures = both_figures(setting, of)
     name = next((name for name in ("p9999", "p999", "p99", "p90") if f"lat_{name}_ns" in figures and f"clat_{name}_ns" in figures), "mean")
     true, shown = figures[f"lat_{name}_ns"], figures[f"clat_{name}_ns"]
     words = {"p9999": "99.99 %", "p999": "99.9 %", "p99": "99 %", "p90": "90 %"}.get(name, "mean")
@@ -187,18 +214,16 @@ def _error_words(rate: str, of: Loops) -> str:
     )
 
 
-def _doubts(
-    setting: StorageLatencySetting, opened: Mapping[str, OpenResult], ran: list[FioResult], loops: Mapping[str, Loops]
-) -> list[Doubt]:
-    doubts = [doubt for of in ran for doubt in of.doubts]
+def _doubts(setting: StorageLatencySetting, loaded: Loaded, loops: Mapping[str, Loops]) -> list[Doubt]:
+    doubts = [doubt for of in loaded.ran for doubt in of.doubts]
     block = parse_size(setting.bs)
-    for rate, of in opened.items():
-        for name, load in of.loads.items():
-            doubts += [Doubt(DoubtKind.ARRIVALS_MISSED, detail=f"{part_of(rate)}: {what}") for what in open_loop.missed(name, load)]
-            if why := open_loop.answered_by_memory(name, load, of.counted[name], block):
+    for rate, of in loaded.opened.items():
+        for name, drive_load in of.loads.items():
+            doubts += [Doubt(DoubtKind.ARRIVALS_MISSED, detail=f"{part_of(rate)}: {what}") for what in open_loop.missed(name, drive_load)]
+            if why := open_loop.answered_by_memory(name, drive_load, of.counted[name], block):
                 doubts.append(Doubt(DoubtKind.PAGE_CACHE, detail=f"{part_of(rate)}: {why}"))
-            if errors_of := load.reads.errors + load.writes.errors:
-                detail = f"{part_of(rate)}: {name}: {errors_of} I/Os, {load.first_error}"
+            if failed := drive_load.reads.errors + drive_load.writes.errors:
+                detail = f"{part_of(rate)}: {name}: {failed} I/Os, {drive_load.first_error}"
                 doubts.append(Doubt(DoubtKind.STORAGE_ERRORS, detail=detail))
     doubts += [Doubt(DoubtKind.SLOWER_WHEN_IDLE, detail=what) for what in slower_when_idle(loops)]
     return list(dict.fromkeys(doubts))
@@ -221,7 +246,3 @@ def _median_between(bins: Mapping[int, int]) -> tuple[int, int]:
     """Return the 95 % interval of the median by the ranks of a binomial distribution."""
     margin = _Z / 2 / sum(bins.values()) ** 0.5
     return percentile(bins, max(0.0, 0.5 - margin)), percentile(bins, min(1.0, 0.5 + margin))
-
-
-def _readings(closed: Mapping[str, FioResult], most: FioResult | None) -> list[ToolReading]:
-    return [reading for of in (*([most] if most else []), *closed.values()) for reading in of.readings]
