@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
 from dutlab.errors import SpecRefused, ToolFailed
+from dutlab.plan.cell import Cell
+from dutlab.report.gather import read_run
+from dutlab.report.model.groups import Group
+from dutlab.report.model.notes import NoteBook
+from dutlab.report.model.table import Figure
+from dutlab.report.sections.storage_latency import section
 from dutlab.runner.stalling_drive import waited_ns
 from dutlab.spec.drives import DriveSpec
 from dutlab.spec.loader import load_experiment
 from dutlab.spec.shape import TestbedBounds
 from dutlab.spec.workloads.fio_rate import asked_iops, most_write_bytes_per_s, nearest_poisson, poisson_iops
 from dutlab.spec.workloads.storage_latency import StorageLatencySetting, StorageLatencyWorkload, in_turn
+from dutlab.store.record import TrialRecord
 from dutlab.tools.fio import latency, open_loop
 from dutlab.tools.fio.arrivals import missed
 from dutlab.tools.fio.latency import Loops, slower_when_idle
@@ -214,3 +224,26 @@ def test_the_wait_of_a_known_share_follows_from_the_stalls():
     # Of a stall that has begun before the load, only the instants after its begin count.
     assert waited_ns([(0, 200_000_000)], 150_000_000, 10.0, 0.001) == pytest.approx(40e6, rel=1e-6)
     assert waited_ns([(0, 1_000_000)], 0, 60.0, 0.001) == pytest.approx(0.0, abs=1.0)
+
+
+def test_the_report_has_both_loops_with_the_error_of_the_closed_one_for_each_rate(built: Callable[..., Path]) -> None:
+    (setting,) = settings_of(rates=[200, "50%"], duration="10s")
+    cell = Cell(mode="as-found", factors={"mode": "as-found"}, tool="fio", links=("server:d1",), setting=setting, repeat=1)
+    figures = {
+        f"{part}/{name}": value
+        for part, iops in (("200iops", 200.0), ("50%", 1000.0))
+        for name, value in (("iops", iops), ("lat_p50_ns", 1e6), ("lat_p99_ns", 2e8), ("clat_p50_ns", 1e6), ("clat_p99_ns", 2e6),
+                            ("closed_error_p50_percent", 0.0), ("closed_error_p99_percent", -99.0))
+    }  # fmt: skip
+    now = datetime(2026, 11, 23, tzinfo=UTC)
+    record = TrialRecord(trial=1, status="measured", cell=cell, started=now, ended=now, figures={"server:d1": figures})
+    groups = [Group("as-found", cell, [1], [record])]
+    part = section(read_run(built(seconds=2, cores=0, sizes=(64, 1518))), groups, ["as-found"], NoteBook(groups))
+    opened, closed = part.tables
+    assert [row.cells[:4] for row in opened.rows] == [("server:d1", "random reads", "4k", rate) for rate in ("200", "50%")]
+    errors = [row.cells[[column.figure for column in closed.columns].index("closed_error_p99_percent")] for row in closed.rows]
+    assert [error.median for error in errors if isinstance(error, Figure)] == [-99.0, -99.0]
+    (curve,) = part.curves
+    assert [line.points for line in curve.lines] == [((200.0, 2e8), (1000.0, 2e8)), ((200.0, 2e6), (1000.0, 2e6))]
+    assert [("at 200 IOPS" in words, "at 50%" in words) for words in part.words] == [(True, False), (False, True)]
+    assert all("99 % of the I/Os" in words and "-99 %" in words for words in part.words)

@@ -185,11 +185,8 @@ impl Load<'_> {
             };
             let reads = place(number, 100, self.asked.seed.rotate_left(32)) < u64::from(self.asked.reads);
             let offset = at * u64::from(self.asked.block);
-            let result = if reads {
-                self.file.read_exact_at(buffer, offset)
-            } else {
-                self.file.write_all_at(buffer, offset)
-            };
+            let result =
+                if reads { self.file.read_exact_at(buffer, offset) } else { self.file.write_all_at(buffer, offset) };
             let now = monotonic();
             self.under_way.fetch_sub(1, Ordering::Relaxed);
             if due >= self.measured.0 {
@@ -307,7 +304,8 @@ mod tests {
     #[test]
     fn every_io_that_is_due_is_counted_and_late_ones_count_from_their_instant() {
         let path = file("reads");
-        let one = asked(&[path.to_str().unwrap(), "--rate", "2000", "--duration", "300ms", "--ramp", "50ms", "--depth", "8"]);
+        let one =
+            asked(&[path.to_str().unwrap(), "--rate", "2000", "--duration", "300ms", "--ramp", "50ms", "--depth", "8"]);
         let done = measure(&one).unwrap();
         std::fs::remove_file(&path).unwrap();
         let mut arrivals = Arrivals::new(2000.0, 1);

@@ -14,7 +14,7 @@ from dutlab.report.model.table import Column, Figure, Row, Table
 from dutlab.report.model.words import in_order
 from dutlab.report.sections.headline import compared, first_of
 from dutlab.report.sections.storage_limit import mix_words
-from dutlab.spec.workloads.storage_latency import StorageLatencySetting, part_of
+from dutlab.spec.workloads.storage_latency import StorageLatencySetting, part_of, share_of
 from dutlab.stats.summary import median
 from dutlab.subject import part_figure
 
@@ -43,7 +43,7 @@ def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book:
         "drive stalls. In a closed loop an I/O waits for those before it, and that wait is not counted: its error is shown.",
         tables=tuple(_table(slug, title, columns, groups, book) for slug, title, columns in tables),
         curves=tuple(_curves(groups)),
-        words=tuple(dict.fromkeys(f"{_about(g)}: {note}." for g in groups for r in g.measured for note in r.notes)),
+        words=tuple(sentence for g in groups for sentence in _errors(g)),
         headlines=_headline(groups, labels, book),
     )
 
@@ -69,6 +69,19 @@ def _table(slug: str, title: str, columns: Sequence[Column], groups: Sequence[Gr
     marks = [v.marks for row in rows for v in row.cells if isinstance(v, Figure)]
     heads = (Column("drives"), Column("mix"), Column("block"), Column("rate"))
     return Table(slug, title, (*heads, *columns), tuple(rows), book.common(marks))
+
+
+def _errors(group: Group) -> Iterator[str]:
+    """Yield a sentence for each rate: the highest percentile that both loops have, and the error of the closed one."""
+    for rate in _setting(group).rates:
+        for name, words in reversed(_PERCENTILES):
+            opened, closed = _values(group, rate, f"lat_{name}_ns"), _values(group, rate, f"clat_{name}_ns")
+            if opened and closed:
+                true, shown = median(opened), median(closed)
+                at = f"{_about(group)}, at {rate if share_of(rate) is not None else f'{rate} IOPS'}"
+                error = f"a closed loop shows {shown / 1e6:.3g} ms ({100 * (shown / true - 1):+.0f} %)"
+                yield f"{at}: {words} of the I/Os take at most {true / 1e6:.3g} ms; {error}."
+                break
 
 
 def _curves(groups: Sequence[Group]) -> Iterator[Curve]:

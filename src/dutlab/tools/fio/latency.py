@@ -84,7 +84,6 @@ async def measure(site: GeneratorSite, cell: Cell) -> Measured:
         doubts=(*_doubts(setting, loaded, loops), *doubts_of(found)),
         raw=_raw(setting, loaded),
         facts={**facts_of(found, loaded.ran[0]), "rates_in_order": ", ".join(loaded.opened)},
-        notes=[_error_words(setting, rate, of) for rate, of in loops.items()],
         readings=[reading for of in loaded.ran for reading in of.readings],
         tables={
             "rates": [_row(setting, rate, place, loops[rate]) for place, rate in enumerate(loaded.opened, 1)],
@@ -202,16 +201,6 @@ def _bins(rate: str, of: Loops) -> list[Row]:
     opened = merged(part.latency.bins for load in of.open for part in (load.reads, load.writes))
     every = ((f"{rate}, open loop", opened), (f"{rate}, closed loop", of.closed.both.clat.bins))
     return [{"direction": words, "clat_ns": value, "ios": count} for words, bins in every for value, count in sorted(bins.items())]
-
-
-def _error_words(setting: StorageLatencySetting, rate: str, of: Loops) -> str:
-    figures = both_figures(setting, of)
-    name = next((name for name in ("p9999", "p999", "p99", "p90") if f"lat_{name}_ns" in figures and f"clat_{name}_ns" in figures), "mean")
-    true, shown = figures[f"lat_{name}_ns"], figures[f"clat_{name}_ns"]
-    words = {"p9999": "99.99 %", "p999": "99.9 %", "p99": "99 %", "p90": "90 %"}.get(name, "mean")
-    return (
-        f"at {part_of(rate)}, latency at {words} is {true / 1e6:.3g} ms; a closed loop shows {shown / 1e6:.3g} ms ({shown / true - 1:+.0%})"
-    )
 
 
 def _doubts(setting: StorageLatencySetting, loaded: Loaded, loops: Mapping[str, Loops]) -> list[Doubt]:
