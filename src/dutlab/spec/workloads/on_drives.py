@@ -69,6 +69,11 @@ class DriveSetting(Setting):
         return ""
 
     @property
+    def needs_engine(self) -> bool:
+        """True if the engine makes I/Os on the hosts of the drives."""
+        return False
+
+    @property
     def fills(self) -> int:
         """Number of times that each whole drive is written, in addition to `writing`."""
         return 0

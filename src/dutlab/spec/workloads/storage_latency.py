@@ -119,6 +119,11 @@ class StorageLatencySetting(DriveSetting):
         return any(share_of(rate) is not None for rate in self.rates)
 
     @property
+    def needs_engine(self) -> bool:
+        """True: it makes the I/Os of the open loop."""
+        return True
+
+    @property
     def parts_s(self) -> float:
         """Seconds of the whole trial."""
         return (2 * len(self.rates) + self.finds_most) * (self.ramp_s + self.duration_s)
