@@ -149,10 +149,10 @@ fn measure(asked: &DriveLoad) -> Result<DriveLoadDone, String> {
         under_way: AtomicU32::new(0),
     };
     let accounts = thread::scope(|scope| {
-        let begun: Result<Vec<_>, _> = (0..asked.depth)
+        let threads: Result<Vec<_>, _> = (0..asked.depth)
             .map(|_| thread::Builder::new().stack_size(STACK).spawn_scoped(scope, || load.worker()))
             .collect();
-        begun.map(|threads| threads.into_iter().map(|t| t.join().expect("a panic aborts")).collect::<Vec<_>>())
+        threads.map(|all| all.into_iter().map(|t| t.join().expect("a panic aborts")).collect::<Vec<_>>())
     })
     .map_err(|e| format!("{} threads: {e}", asked.depth))?;
     Ok(done(&load, began_ns, &accounts))
@@ -203,7 +203,7 @@ impl Load<'_> {
         let mut arrivals = self.arrivals.lock().expect("a panic aborts");
         loop {
             let before = arrivals.clone();
-            let (number, due) = arrivals.next();
+            let (number, due) = arrivals.advance();
             if due >= self.measured.1 {
                 *arrivals = before; // for the other threads
                 return None;
@@ -309,7 +309,7 @@ mod tests {
         let done = measure(&one).unwrap();
         std::fs::remove_file(&path).unwrap();
         let mut arrivals = Arrivals::new(2000.0, 1);
-        let instants = std::iter::from_fn(|| Some(arrivals.next().1)).take_while(|at| *at < Nanos(350_000_000));
+        let instants = std::iter::from_fn(|| Some(arrivals.advance().1)).take_while(|at| *at < Nanos(350_000_000));
         let due = instants.filter(|at| *at >= Nanos(50_000_000)).count() as u64;
         assert_eq!((done.due, done.reads.ios, done.writes.ios, done.not_begun), (due, due, 0, 0), "{done:?}");
         assert!(done.reads.latency.max_ns >= done.late.max_ns);

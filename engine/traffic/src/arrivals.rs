@@ -24,7 +24,7 @@ impl Arrivals {
 
     /// Returns number and instant of the next arrival.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a run ends long before 2^53 ns")]
-    pub fn next(&mut self) -> (u64, Nanos) {
+    pub fn advance(&mut self) -> (u64, Nanos) {
         let random = ((mix(self.number, self.seed) >> (64 - DIGITS)) + 1) as f64 / (1_u64 << DIGITS) as f64;
         self.at_ns -= self.gap_ns * random.ln();
         self.number += 1;
@@ -34,7 +34,6 @@ impl Arrivals {
 
 /// Returns a pseudo-random number below `members`, which depends on `index` and `seed` only.
 #[must_use]
-#[expect(clippy::cast_possible_truncation, reason = "the product's upper half is below `members`")]
 pub fn place(index: u64, members: u64, seed: u64) -> u64 {
     ((u128::from(mix(index, seed)) * u128::from(members)) >> 64) as u64
 }
@@ -49,7 +48,7 @@ mod tests {
         let mut last = 0;
         let mut gaps: Vec<f64> = (0..100_000)
             .map(|_| {
-                let (_, at) = arrivals.next();
+                let (_, at) = arrivals.advance();
                 let gap = at.0 - last;
                 last = at.0;
                 gap as f64
@@ -71,7 +70,7 @@ mod tests {
     fn counts_in_windows_vary_as_their_mean() {
         let mut arrivals = Arrivals::new(1000.0, 11);
         let mut counts = vec![0_f64; 1000];
-        while let (_, at) = arrivals.next()
+        while let (_, at) = arrivals.advance()
             && let Some(count) = usize::try_from(at.0 / 100_000_000).ok().and_then(|window| counts.get_mut(window))
         {
             *count += 1.0;
@@ -85,7 +84,7 @@ mod tests {
     fn the_seed_decides_and_places_fill_their_range() {
         let times = |seed| {
             let mut arrivals = Arrivals::new(10.0, seed);
-            (0..5).map(|_| arrivals.next()).collect::<Vec<_>>()
+            (0..5).map(|_| arrivals.advance()).collect::<Vec<_>>()
         };
         assert_eq!(times(1), times(1));
         assert_ne!(times(1), times(2));
