@@ -227,6 +227,7 @@ MEASURES: Sequence[Measure] = (
     *_all(_U.NS, "lower", "total time that a drive took", "lat_{p}_ns", speed=True),
     *_all(_U.NS, "lower", "the same, from when it had the request", "clat_{p}_ns", speed=True),
     *_all(_U.NS, "lower", "the same, until it had the request", "slat_{p}_ns", speed=True),
+    *_all(_U.PERCENT, "", "how far a closed loop's latency is from the open loop's at the same rate", "closed_error_{p}_percent"),
     *_all(_U.NS, "lower", "how long a connection's parts took", "handshake_{p}_ns first_byte_{p}_ns response_{p}_ns", speed=True),
     *_all(_U.NS, "lower", "the same of the handshake of TLS", "tls_handshake_{p}_ns", speed=True),
     *_all(_U.NS, "lower", "typical and worst-case latency (RFC 9411)", "tl_ns wcl_ns", speed=True),

@@ -389,6 +389,18 @@ _PLUGS = (
         load=LoadPattern.ONE,
     ),
     WorkloadPlug(
+        "storage-latency",
+        says="Latency of drives at given rates, counted from when each I/O was due.",
+        settings="dutlab.spec.workloads.storage_latency:StorageLatencyWorkload",
+        tool="dutlab.tools.fio.latency:measure",
+        check="dutlab.tools.fio.program:check",
+        again="dutlab.tools.fio.again:latency_again",
+        section="dutlab.report.sections.storage_latency:section",
+        figures=("*/lat_p999_ns", "*/lat_p99_ns", "*/lat_p50_ns"),
+        place="drive",
+        load=LoadPattern.ONE,
+    ),
+    WorkloadPlug(
         "array-failure",
         says="One load on an array while a drive fails, comes back and is rebuilt.",
         settings="dutlab.spec.workloads.array_failure:ArrayFailureWorkload",

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from capability import have_loop, need, need_program
+from capability import have_loop, need, need_engine, need_program
 from dutlab.hosts.local import LocalHost
 from dutlab.labs import drives
 from dutlab.spec.workloads.fio import FioSetting
@@ -126,6 +126,53 @@ def test_the_limit_of_a_drive_is_sought_over_depth_and_told_in_the_report(measur
     assert recomputed(run, record)["server:d1"] == pytest.approx(figures), "by its raw files alone"
     page = (run / "report" / "report.html").read_text()
     assert "Peak, knee and least depth" in page and "IOPS over depth" in page, "the table and the curve"
+
+
+LATENCY = """
+experiment: latency
+testbed: WHERE
+factors: {mode: [as-found]}
+workloads:
+  - storage-latency: {DRIVES, rates: [200, 50%], reads_percent: READS, depth: 32, ramp: 100ms, duration: 2s}
+repeats: 1
+disturbed: count
+"""
+
+
+def latency_text(where: str, drives: str, reads: int) -> str:
+    return LATENCY.replace("WHERE", where).replace("DRIVES", drives).replace("READS", str(reads))
+
+
+def test_the_latency_of_a_drive_at_a_rate_is_measured_in_both_loops(measured):
+    need_engine()
+    run, record = measured(latency_text("{lab: jbod}", "drives: [[server:d1]]", 70), "d2", "d3", "d4")
+    figures = record["figures"]["server:d1"]
+    rows = {row["rate"]: row for row in record["tables"]["rates"]}
+    assert rows.keys() == {"200", "50%"} and {row["place"] for row in rows.values()} == {1, 2}
+    assert 2 * 200 - 80 < rows["200"]["due"] < 2 * 200 + 80, "four standard deviations of a Poisson process"
+    assert figures["most/iops"] <= 2000 * 1.1, "the drive's own limit, of reads"
+    for part in ("200iops", "50%"):
+        assert 0 < figures[f"{part}/lat_p50_ns"] <= figures[f"{part}/lat_max_ns"]
+        closed = figures[f"{part}/clat_p50_ns"]
+        assert figures[f"{part}/closed_error_p50_percent"] == pytest.approx(100 * (closed / figures[f"{part}/lat_p50_ns"] - 1))
+    assert recomputed(run, record)["server:d1"] == pytest.approx(figures), "by its raw files alone"
+    page = (run / "report" / "report.html").read_text()
+    assert "Open loop" in page and "error at 99 %" in page
+
+
+def test_the_latency_of_a_file_is_marked_and_the_file_is_removed(dutlab, experiment, tmp_path):
+    need_engine()
+    file = tmp_path / "in-place.img"
+    (tmp_path / "testbed.yaml").write_text(
+        f"testbed: file\nhosts:\n  here: {{local: true, drives: {{f: {{file: {file}, size: 16M, destroy: yes}}}}}}\n"
+    )
+    done = dutlab("run", experiment(latency_text("testbed.yaml", "drives: together", 100)))
+    assert done.returncode == 0, done.stderr
+    (record,) = records(only_run(tmp_path))
+    assert record["status"] == "measured", record["why"]
+    assert record["figures"]["here:f"]["200iops/lat_p50_ns"] > 0
+    assert {"FILE_SYSTEM", "PAGE_CACHE"} <= {doubt["kind"] for doubt in record["doubts"]}, "it is smaller than memory"
+    assert not file.exists()
 
 
 PTS = """

@@ -102,7 +102,7 @@ def test_each_stage_counts_in_the_time_of_a_trial_and_in_what_is_written() -> No
     work = FioWorkload.model_validate({"job": FOUR, "duration": "30s", "ramp": "5s"})
     ((of, seconds),) = work.settings()
     assert (of.loaded_s, seconds) == (140.0, 140.0)
-    assert of.writing == ((70.0, None),)
+    assert of.writing == ((35.0, None, None), (35.0, None, None))
     assert setting("[a]\nrw=read\n", writes=False).writing == ()
 
 

@@ -102,6 +102,11 @@ OF_WORKLOAD = {
         "access": st.sampled_from(["random", "sequential"]), "bs": st.sampled_from(["512", "4k"]), "reads_percent": st.integers(0, 100),
         "jobs": st.integers(1, 64), "deepest": st.integers(1, 4096), "engine": st.just("libaio"), "writes": st.booleans(), "ramp_s": nought,
     },
+    "storage-latency": {
+        "access": st.sampled_from(["random", "sequential"]), "bs": st.sampled_from(["512", "4k"]), "reads_percent": st.integers(0, 100),
+        "rates": st.sampled_from([("500",), ("500", "2.5%"), ("50%",)]), "order": st.sampled_from(["crossed", "as-written"]),
+        "depth": st.integers(1, 4096), "writes": st.booleans(), "ramp_s": nought,
+    },
     "array-failure": {
         "options": st.just({"rw": "randwrite", "bs": "4k"}), "writes": st.booleans(), "ramp_s": nought,
         "phase_s": seconds, "rebuild_s": seconds, "rebuild_bytes_per_s": st.none() | st.integers(1, 10**12),

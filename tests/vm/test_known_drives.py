@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from capability import need_engine
 from dutlab.runner.known_drives import verify
 
 
@@ -21,3 +22,14 @@ async def test_a_drive_is_never_found_faster_than_it_answers(raid: str) -> None:
     for known in found:
         assert known.found is not None
         assert known.found >= known.expected * (1 - 1 / 64), "fio's bins are a 64th wide"
+
+
+async def test_the_open_loop_sees_the_stalls_that_a_closed_one_hides(raid: str) -> None:
+    need_engine()
+    found = {known.figure: known for known in await verify(lambda _: None, raid, ("stalls",))}
+    opened, hidden = found["lat_p999_ns"], found["closed_error_p999_percent"]
+    assert opened.found is not None
+    assert hidden.found is not None
+    assert opened.expected > 0.15e9, "the drive did stall"
+    assert opened.found >= opened.expected * 0.95, "on a busy machine I/Os may take longer, but no stall is hidden"
+    assert hidden.found < -50, "the closed loop shows less than half of it"

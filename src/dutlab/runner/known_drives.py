@@ -21,6 +21,7 @@ from dutlab.hosts.programs import Program, insist, missing_on
 from dutlab.labs.guest import GROUP
 from dutlab.methods.known import Known
 from dutlab.plan.cell import Cell
+from dutlab.runner import stalling_drive
 from dutlab.spec.workloads.fio import DEFAULTS, FioSetting
 from dutlab.spec.workloads.pts import PtsSetting
 from dutlab.spec.workloads.setting import Setting
@@ -189,4 +190,7 @@ def _cell(setting: Setting) -> Cell:
     return Cell(mode="as-found", factors={}, tool="fio", links=(DRIVE,), setting=setting, repeat=1)
 
 
-DRIVES = (KnownDrive("delays", _delays), KnownDrive("errors", _errors), KnownDrive("rates", _rates), KnownDrive("slows", _slows))
+DRIVES = (
+    KnownDrive("delays", _delays), KnownDrive("errors", _errors), KnownDrive("rates", _rates), KnownDrive("slows", _slows),
+    KnownDrive("stalls", lambda site: stalling_drive.measure(site, HOST, _DEVICE)),
+)  # fmt: skip

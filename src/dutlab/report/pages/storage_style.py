@@ -18,7 +18,7 @@ from dutlab.report.sections.headline import compared
 from dutlab.store.record import PUBLISHED
 from dutlab.subject import FigureName, figure_name
 
-_WORKLOADS = frozenset({"fio", "storage-limit", "pts", "steps", "figures"})
+_WORKLOADS = frozenset({"fio", "storage-limit", "storage-latency", "pts", "steps", "figures"})
 _SYMBOLS = {MeasureUnit.BYTES: "B", MeasureUnit.BYTES_PER_S: "B/s"}
 _SCALES: Mapping[object, str] = {
     1.0: "", 1e3: "k", 1e6: "M", 1e9: "G", 1e12: "T", 2.0**10: "Ki", 2.0**20: "Mi", 2.0**30: "Gi", 2.0**40: "Ti",
@@ -28,9 +28,20 @@ _Text = tuple[str, tuple[str, str]]
 """Digits, and (parameter, unit) from the figure's name."""
 _NONE: _Text = ("", ("", ""))
 _RATES = {MeasureUnit.IOPS, MeasureUnit.BYTES_PER_S}
-_TIMES = ("latency_ns", "clat_p99_ns", "clat_mean_ns")
+_TIMES = ("latency_ns", "lat_p99_ns", "clat_p99_ns", "clat_mean_ns")
 """Latencies to show next to a rate, in order of preference."""
-_TOLD = {*_TIMES, "clat_p50_ns", "clat_p999_ns", "clat_p9999_ns", "capacity_bytes", "fio_cpu_cores", "host_cpu_cores"}
+_TOLD = {
+    *_TIMES,
+    "clat_p50_ns",
+    "clat_p999_ns",
+    "clat_p9999_ns",
+    "lat_p50_ns",
+    "lat_p999_ns",
+    "lat_p9999_ns",
+    "capacity_bytes",
+    "fio_cpu_cores",
+    "host_cpu_cores",
+}
 """Further figures that such tests print."""
 
 

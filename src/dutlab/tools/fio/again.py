@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
+from dutlab.errors import ToolFailed
 from dutlab.spec.workloads.fio import FioSetting
 from dutlab.spec.workloads.pts import PtsSetting
-from dutlab.tools.fio import failure, limit, pts
+from dutlab.spec.workloads.storage_latency import StorageLatencySetting
+from dutlab.tools.fio import failure, latency, limit, pts
 from dutlab.tools.fio.output import jobs_of, total
 from dutlab.tools.fio.program import figures_of, results_of
 from dutlab.tools.json_text import UnreadableError, read_object
@@ -32,6 +34,12 @@ def limit_again(kept: KeptTrial) -> Recomputed:
         return {kept.cell.link_label: limit.again(kept.raw)}
 
 
+def latency_again(kept: KeptTrial) -> Recomputed:
+    """Return the figures of both loops at each rate. Raises CannotRecompute."""
+    with _readable():
+        return {kept.cell.link_label: latency.again(kept.cell.setting_as(StorageLatencySetting), kept.raw)}
+
+
 def failure_again(kept: KeptTrial) -> Recomputed:
     """Return the figures of each phase of an array failure. Raises CannotRecompute."""
     with _readable():
@@ -52,5 +60,5 @@ def pts_again(kept: KeptTrial) -> Recomputed:
 def _readable() -> Iterator[None]:
     try:
         yield
-    except (UnreadableError, ValueError, TypeError) as error:
+    except (UnreadableError, ToolFailed, ValueError, TypeError) as error:
         raise CannotRecompute(f"its raw files cannot be read: {error}") from error

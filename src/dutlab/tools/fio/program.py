@@ -29,6 +29,8 @@ from dutlab.spec.workloads.fio import DEFAULTS, HOW, PASSED_OVER, FioSetting
 from dutlab.spec.workloads.fio_job import sections
 from dutlab.spec.workloads.on_drives import DriveSetting
 from dutlab.subject import joined
+from dutlab.tools.engine.binary import EngineFile, engine_on, find_engine
+from dutlab.tools.fio.arrivals import missed
 from dutlab.tools.fio.drives import FoundDrive, find, find_array, find_own_array, insist_unused, insist_within
 from dutlab.tools.fio.output import JobOutput, cached_reads, jobs_of, of_results, rates_now, readings, span_of, total, version_of
 from dutlab.tools.generator_tool import GeneratorSite
@@ -95,11 +97,19 @@ class FioResult:
 async def check(site: GeneratorSite, cells: Sequence[Cell]) -> str:
     """Check that the drives are there, and unused if written to; return the version of fio, of each host if they differ.
 
+    Hosts whose trials need the engine must also be able to run it.
+
     Raises ToolMissing, ToolsMissing, TestbedError with all reasons, HostError.
     """
     hosts = {host: site.hosts[host] for host in _by_host(site, dict.fromkeys(name for cell in cells for name in cell.links))}
     versions = versions_of(dict(zip(hosts, await all_there(_version(host) for host in hosts.values()), strict=True)))
     await look(site, cells)
+    by_engine = [cell for cell in cells if isinstance(cell.setting, DriveSetting) and cell.setting.needs_engine]
+    if by_engine:
+        engine = await EngineFile.read(find_engine())
+        for host in _by_host(site, dict.fromkeys(name for cell in by_engine for name in cell.links)):
+            async with engine_on(site.hosts[host], engine):
+                pass
     return versions
 
 
@@ -283,6 +293,7 @@ async def _one(
     doubts = [Doubt(DoubtKind.PAGE_CACHE, detail=why) for why in (*(job.buffered for job in jobs), cached) if why]
     if errors := sum(job.errors for job in jobs):
         doubts.append(Doubt(DoubtKind.STORAGE_ERRORS, detail=f"{name}: {errors} I/Os"))
+    doubts += [Doubt(DoubtKind.ARRIVALS_MISSED, detail=what) for what in missed(jobs)]
     spans = {name: span_of(read_object(report)[0], jobs)}
     if setting.job:
         place = joined(drive.name for drive in drives.values())
