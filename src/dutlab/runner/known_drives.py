@@ -22,12 +22,13 @@ from dutlab.labs.guest import GROUP
 from dutlab.methods.known import Known
 from dutlab.plan.cell import Cell
 from dutlab.spec.workloads.fio import DEFAULTS, FioSetting
-from dutlab.spec.workloads.pts import PtsSetting
+from dutlab.spec.workloads.pts_setting import PtsSetting
 from dutlab.spec.workloads.setting import Setting
 from dutlab.tools.engine.engine import Engine
 from dutlab.tools.fio import pts
 from dutlab.tools.fio.drives import FoundDrive
 from dutlab.tools.fio.program import FIO, FioResult, measure, run
+from dutlab.tools.fio.pts_verdict import STEADY
 from dutlab.tools.generator_tool import GeneratorSite
 
 DMSETUP = Program("dmsetup", "dmsetup")
@@ -154,9 +155,9 @@ async def _slows(site: GeneratorSite) -> list[Known]:
         finally:
             await process.end()
     (verdict,) = measured.tables["verdict"]
-    ios = [sum(job.ios for job in each.values()) for each in pts.again(setting, measured.raw)]
+    ios = [job.ios for job in pts.again(setting, measured.raw).outputs.values()]
     before = sum(total * _BLOCK < _SLOWS_AFTER for total in accumulate(ios))
-    first = verdict.get("first_round") if verdict["state"] == pts.STEADY else None
+    first = verdict.get("first_round") if verdict["state"] == STEADY else None
     if before == len(ios):
         inside, why = None, "this machine never wrote enough to make the drive slower"
     elif min(ios[:before], default=0) < 2 * _SLOW * _ROUND_S:

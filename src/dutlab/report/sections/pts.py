@@ -16,7 +16,7 @@ from dutlab.report.model.table import Column, Figure, Missing, Row, Table, Value
 from dutlab.report.model.words import unit_of
 from dutlab.report.sections.headline import compared
 from dutlab.report.sections.watched import sums_over_time
-from dutlab.spec.workloads.pts import PtsSetting
+from dutlab.spec.workloads.pts_setting import PtsSetting
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import RunFolder
 from dutlab.subject import Way, way_figure
