@@ -15,13 +15,13 @@ from dutlab.spec.drives import DriveSpec
 from dutlab.spec.loader import load_experiment
 from dutlab.spec.shape import TestbedBounds
 from dutlab.spec.workloads.pts import PtsWorkload
-from dutlab.spec.workloads.pts_setting import PtsSetting
+from dutlab.spec.workloads.pts_setting import FRESH, NOT_REACHED, STEADY, PtsSetting
 from dutlab.stats.steady import MOST_ROUNDS, first_all_steady, first_steady, steadiness
 from dutlab.tools.fio.again import pts_again
 from dutlab.tools.fio.drives import FoundDrive
 from dutlab.tools.fio.program import job_file
 from dutlab.tools.fio.pts import again
-from dutlab.tools.fio.pts_verdict import FRESH, NOT_REACHED, STEADY, figures_of, operating_points, state_of, tables_of, windows_of
+from dutlab.tools.fio.pts_verdict import figures_of, operating_points, state_of, tables_of, windows_of
 from dutlab.tools.raw_figures import CannotRecompute, KeptTrial
 from refusal import refusals
 
@@ -174,7 +174,7 @@ def test_pauses_are_judged_by_the_writes_outside_of_them():
     parts = again(made, raw)
     figures = figures_of(made, parts)
     assert state_of(made, parts) == STEADY and figures["steady/iops"] == 100 and figures["rounds"] == 5
-    assert (figures["pause5s/after_idle_ratio"], figures["pause10s/after_idle_ratio"]) == (pytest.approx(1.2), pytest.approx(2.0))
+    assert [figures[f"pause{wait}s/after_idle_ratio"] for wait in (5, 10)] == pytest.approx([1.2, 2.0])
     del raw["base-10s-fio-server.json"]
     with pytest.raises(ValueError, match="not all that its figures need"):
         again(made, raw)

@@ -22,13 +22,12 @@ from dutlab.labs.guest import GROUP
 from dutlab.methods.known import Known
 from dutlab.plan.cell import Cell
 from dutlab.spec.workloads.fio import DEFAULTS, FioSetting
-from dutlab.spec.workloads.pts_setting import PtsSetting
+from dutlab.spec.workloads.pts_setting import STEADY, PtsSetting
 from dutlab.spec.workloads.setting import Setting
 from dutlab.tools.engine.engine import Engine
 from dutlab.tools.fio import pts
 from dutlab.tools.fio.drives import FoundDrive
 from dutlab.tools.fio.program import FIO, FioResult, measure, run
-from dutlab.tools.fio.pts_verdict import STEADY
 from dutlab.tools.generator_tool import GeneratorSite
 
 DMSETUP = Program("dmsetup", "dmsetup")

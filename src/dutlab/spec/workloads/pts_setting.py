@@ -34,6 +34,13 @@ COMPOSITE = {
 """Sizes with their probabilities, and places: 50 % of the I/Os in the first 5 % of the drive, 30 % in the next 15 %, 20 % in the rest."""
 STIMULI = (("write", "1M"), ("randwrite", "8k"), ("write", "1M"))
 """Access and block size of the three loads of cross-stimulus recovery."""
+STEADY, NOT_REACHED, FRESH = "steady", "not reached", "fresh"
+NAMES = {STEADY: "steady", NOT_REACHED: "unsteady", FRESH: "fresh"}
+"""State → part of the tracked cell's IOPS. The name depends on the state, so that figures of different states are never compared."""
+POINTS = ("max", "mid", "min")
+"""Operating points of demand, in the order of measurement."""
+HISTOGRAM = "histogram"
+"""Part of the figures of the writes after a test."""
 _RANDOM_DATA = {"refill_buffers": "1"}
 _WHOLE = 100
 

@@ -11,18 +11,13 @@ from functools import partial
 from statistics import fmean
 
 from dutlab.methods.ports import Row
-from dutlab.spec.workloads.pts_setting import DEMANDS, STIMULI, PtsSetting
+from dutlab.spec.workloads.pts_setting import DEMANDS, FRESH, HISTOGRAM, NAMES, NOT_REACHED, POINTS, STEADY, STIMULI, PtsSetting
 from dutlab.stats.steady import WINDOW, Steadiness, first_all_steady, steadiness
 from dutlab.subject import of_part, part_figure
 from dutlab.tools.fio.histogram import LEAST_BEYOND, merged, percentile
 from dutlab.tools.fio.output import JobOutput
 
-STEADY, NOT_REACHED, FRESH = "steady", "not reached", "fresh"
-NAMES = {STEADY: "steady", NOT_REACHED: "unsteady", FRESH: "fresh"}
-"""State → part of the tracked cell's IOPS. The name depends on the state, so that figures of different states are never compared."""
-ROUNDS, BEFORE, HISTOGRAM = "rounds", "preconditioning", "histogram"
-POINTS = ("max", "mid", "min")
-"""Operating points of demand, in the order of measurement."""
+ROUNDS, BEFORE = "rounds", "preconditioning"
 RECOVERED = 0.9
 """Share of the first load's last rate at which the same load counts as recovered; half of the range that steady state allows."""
 _FIGURES = ("iops", "bytes_per_s", "clat_mean_ns", "clat_max_ns")
