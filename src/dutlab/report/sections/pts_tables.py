@@ -8,7 +8,7 @@ from dutlab.report.model.figures import computed_value, value_or_dash
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.table import Column, Figure, Missing, Row, Table, Value
-from dutlab.report.model.words import TIMES, unit_of
+from dutlab.report.model.words import TIMES, Unit, unit_of
 from dutlab.spec.workloads.pts_setting import DEMANDS, HISTOGRAM, NAMES, POINTS, STIMULI, PtsSetting
 from dutlab.store.record import TrialRecord
 from dutlab.subject import figure_name, part_figure
@@ -53,7 +53,7 @@ def _of_tests(groups: Sequence[Group], book: NoteBook) -> Iterator[Table]:
             if of := [g for g in groups if setting_of(g).test == test and state_of(g) == state]:
                 yield from _of_test(test, state, of, book)
     if timed := [g for g in groups if any(name.startswith(f"{HISTOGRAM}/") for name in _names(g))]:
-        columns = (Column("IOPS", f"{HISTOGRAM}/iops"), *(Column(words, f"{HISTOGRAM}/{name}") for words, name in _TIMES))
+        columns = (Column("rate", f"{HISTOGRAM}/iops"), *(Column(words, f"{HISTOGRAM}/{name}") for words, name in _TIMES))
         rows: list[_Row] = [(g, (setting_of(g).test,), tuple(value_or_dash(g, c.figure, book) for c in columns)) for g in timed]
         title = "Response times of random writes of 4 KiB after the test"
         yield _table("pts-response-times", title, (Column("test"), *columns), rows, book)
@@ -135,15 +135,14 @@ def _windows(groups: Sequence[Group], book: NoteBook) -> Iterator[Table]:
     for figure in dict.fromkeys(setting_of(g).tracked_figure for g in groups):
         columns = (
             Column("first", "first_round"), Column("last", "last_round"), Column("mean", f"mean_{figure}", unit_of(figure)),
-            Column("range", "range_ratio"), Column("slope over it", "slope_ratio"), Column("correlation", "correlation_ratio"),
+            Column("range", "range_ratio"), Column("slope over it", "slope_ratio"), Column("correlation", "correlation", Unit("", 1.0, 3)),
         )  # fmt: skip
         rows = []
         for g in groups:
             windows = next((r.tables["windows"] for r in g.measured if r.tables.get("windows")), ())
             for number, window in enumerate(windows if setting_of(g).tracked_figure == figure else ()):
                 texts = (setting_of(g).test, str(window.get("phase")), str(window.get("variable")))
-                names = (column.figure.replace("correlation_ratio", "correlation") for column in columns)
-                rows.append((g, texts, tuple(_told(g, "windows", name, book, number) for name in names)))
+                rows.append((g, texts, tuple(_told(g, "windows", column.figure, book, number) for column in columns)))
         if rows:
             title = "Determination of steady state: range at most 20 %, slope at most 10 % of the mean"
             heads = map(Column, ("test", "phase", "tracked"))
@@ -173,10 +172,10 @@ def _saturation(state: str, groups: Sequence[Group], book: NoteBook) -> Table:
 
 
 def _pauses(state: str, groups: Sequence[Group], book: NoteBook) -> Table:
-    measures = (("IOPS in bursts", "iops"), ("÷ IOPS without pause", "after_idle_ratio"), *_TIMES)
+    measures = (("in bursts", "iops"), ("÷ without pause", "after_idle_ratio"), *_TIMES)
     columns = (
         *(Column(words, f"pause/{name}", TIMES if name == "after_idle_ratio" else unit_of(name)) for words, name in measures),
-        Column("IOPS without pause, after it", "base/iops"),
+        Column("without pause, after it", "base/iops"),
     )
     rows = [
         (g, (f"{wait:g} s",), (
@@ -218,7 +217,7 @@ def _demands(test: str, state: str, groups: Sequence[Group], book: NoteBook) -> 
             for threads in sorted(setting_of(g).threads)
         ]
         yield _table(f"pts-{test}-{state}-{figure}", f"{test}: {state}, {words}", (Column("threads"), *columns), rows, book)
-    columns = (Column("IOPS", "point/iops"), *(Column(words, f"point/{name}", unit_of(name)) for words, name in _TIMES))
+    columns = (Column("rate", "point/iops"), *(Column(words, f"point/{name}", unit_of(name)) for words, name in _TIMES))
     points = []
     for g in groups:
         of = {row.get("point"): row for r in g.measured[:1] for row in r.tables.get("points", ())}

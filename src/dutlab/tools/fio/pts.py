@@ -6,10 +6,10 @@ A part is a run of fio on all drives of the trial. The report of every part is k
 from __future__ import annotations
 
 import re
-import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import ceil, inf
 from statistics import fmean
 
 from dutlab.doubts import Doubt, DoubtKind
@@ -18,6 +18,7 @@ from dutlab.methods.ports import Measured, Row
 from dutlab.plan.cell import Cell
 from dutlab.spec.workloads.fio import FioSetting
 from dutlab.spec.workloads.pts_setting import HISTOGRAM, NOT_REACHED, STIMULI, PtsSetting
+from dutlab.stats.steady import RANGE_SHARE, SLOPE_SHARE, Steadiness
 from dutlab.tools.fio import write_cache
 from dutlab.tools.fio.output import JobOutput, jobs_of, readings, total
 from dutlab.tools.fio.program import FioResult, Found, doubts_of, drives_of, facts_of, run
@@ -138,30 +139,30 @@ async def _histogram(course: Course) -> None:
 
 async def _saturation(course: Course) -> None:
     """Write until steady, for the time or until the capacities are written, whichever is first; then measure response times."""
-    setting, ends = course.setting, time.monotonic() + course.setting.duration_s
-    sizes = [drive.size_bytes for of_host in course.drives.values() for drive in of_host.values()]
+    setting = course.setting
     cell_s = setting.cell_s or setting.duration_s
-    number = 1
-    while number == 1 or not _is_over(course, ends, sizes):
-        left_s = ends - time.monotonic() if setting.cell_s else cell_s
-        await course.run(part_of(number, *setting.cells[0]), setting.filling(min(cell_s, left_s), _bytes_left(course, sizes)))
-        if course.is_steady(ROUNDS) or _is_over(course, ends, sizes):
+    for number in range(1, ceil(setting.duration_s / cell_s) + 1):
+        left_s, left = _left(course)
+        await course.run(part_of(number, *setting.cells[0]), setting.filling(min(cell_s, left_s), left))
+        if course.is_steady(ROUNDS):
             break
-        if (rest_s := min(setting.interval_s - cell_s, ends - time.monotonic())) > _LEAST_S:
-            await course.run(f"{_REST}-{number:02d}", setting.filling(rest_s, _bytes_left(course, sizes)))
-        number += 1
+        left_s, left = _left(course)
+        if (rest_s := min(setting.interval_s - cell_s, left_s)) > _LEAST_S and left > 0:
+            await course.run(f"{_REST}-{number:02d}", setting.filling(rest_s, left))
+            left_s, left = _left(course)
+        if left_s < min(cell_s, max(_LEAST_S, 0.5 * cell_s)) or left <= 0:
+            break
     await _histogram(course)
 
 
-def _is_over(course: Course, ends: float, sizes: Sequence[int]) -> bool:
-    bytes_left = _bytes_left(course, sizes) if course.setting.capacities else _ALIGNED
-    return time.monotonic() > ends - max(_LEAST_S, 0.5 * course.setting.cell_s) or bytes_left < _ALIGNED / 2
-
-
-def _bytes_left(course: Course, sizes: Sequence[int]) -> int:
-    """Return the bytes that are left to write to each drive of `sizes`, of which the smallest counts."""
+def _left(course: Course) -> tuple[float, int]:
+    """Return the seconds of write saturation that are left, and the bytes to write to the smallest drive."""
+    setting = course.setting
+    sizes = [drive.size_bytes for of_host in course.drives.values() for drive in of_host.values()]
     written = sum(map(written_bytes, course.outputs.values())) / len(sizes)
-    return round(course.setting.capacities * min(sizes) - written)
+    left_s = setting.duration_s - sum(output.lasted_ms for output in course.outputs.values()) / 1e3
+    limit = setting.capacities * min(sizes) - written if setting.capacities else min(sizes)
+    return left_s, int(limit) if limit > _ALIGNED / 2 else 0
 
 
 async def _precondition(course: Course) -> None:
@@ -255,7 +256,7 @@ def _measured(cell: Cell, course: Course, before: FioResult | None, found: Found
     setting, parts = course.setting, course.parts
     state = state_of(setting, parts)
     results = [result for _, result in course.results]
-    doubts = [doubt for result in results for doubt in result.doubts]
+    doubts = _once_each([doubt for result in results for doubt in result.doubts])
     if state == NOT_REACHED:
         doubts.append(Doubt(DoubtKind.NOT_STEADY, detail=_words_of_windows(setting, parts)))
     if setting.purge == "none":
@@ -271,7 +272,7 @@ def _measured(cell: Cell, course: Course, before: FioResult | None, found: Found
     }
     verdict |= {"rounds": figures["rounds"]} if "rounds" in figures else {}
     if windows := windows_of(setting, parts):
-        window, figure = windows[-1][2], setting.tracked_figure
+        window, figure = max((window for *_, window in windows), key=_excess), setting.tracked_figure
         verdict |= {
             "first_round": float(window.first),
             f"mean_{figure}": window.mean,
@@ -281,13 +282,29 @@ def _measured(cell: Cell, course: Course, before: FioResult | None, found: Found
     stages = _stages(before, course.results)
     return Measured(
         figures={cell.link_label: figures},
-        doubts=(*dict.fromkeys(doubts), *doubts_of(found)),
+        doubts=(*doubts, *doubts_of(found)),
         raw=course.raw,
         facts={**facts_of(found, results[0]), **{f"{name}_write_cache": of for name, of in caches.items()}, "state": state},
         notes=[_words(setting, state, parts)],
         readings=[reading for result in ([] if before is None else [before]) + results for reading in result.readings],
         tables={"verdict": [verdict], **tables_of(setting, parts), **({"stages": stages} if stages else {})},
     )
+
+
+def _once_each(doubts: Sequence[Doubt]) -> list[Doubt]:
+    """Return one doubt of each kind: its first detail, and how many parts have another."""
+    details: dict[DoubtKind, dict[str, None]] = defaultdict(dict)
+    for doubt in doubts:
+        details[doubt.kind][doubt.detail] = None
+    return [
+        Doubt(kind, detail=f"{next(iter(of))}, and in {len(of) - 1} other parts" if len(of) > 1 else next(iter(of)))
+        for kind, of in details.items()
+    ]
+
+
+def _excess(window: Steadiness) -> float:
+    """Return how far a window is from steady: above 1, its range or slope is too large."""
+    return max(window.spread / RANGE_SHARE, window.excursion / SLOPE_SHARE) / window.mean if window.mean else inf
 
 
 def _stages(before: FioResult | None, results: Sequence[tuple[str, FioResult]]) -> list[Row]:
