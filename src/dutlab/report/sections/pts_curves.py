@@ -8,6 +8,7 @@ from itertools import accumulate
 
 from dutlab.report.model.curve import Curve, Line, Moment
 from dutlab.report.model.groups import Group
+from dutlab.report.model.words import plural
 from dutlab.report.sections.fio import SHARE_TICKS, exceedance
 from dutlab.report.sections.pts_tables import setting_of, state_of
 from dutlab.report.sections.watched import sums_over_time
@@ -21,7 +22,7 @@ from dutlab.subject import Way, part_figure, way_figure
 _WRITTEN = way_figure(Way.WRITE, "bytes_per_s")
 _FEWEST = 3
 """Least number of seconds for a curve."""
-_AXES = {"iops": "IOPS", "bytes_per_s": "writes", "clat_mean_ns": "mean latency"}
+_AXES = {"iops": "rate", "bytes_per_s": "writes", "clat_mean_ns": "mean latency"}
 
 
 def curves(run: RunFolder, group: Group) -> Iterator[Curve]:
@@ -141,7 +142,7 @@ def _over_sizes(group: Group, record: TrialRecord) -> Iterator[Curve]:
         title=f"{_about(group)}: IOPS over block size, {state_of(group)}",
         x_title="block size",
         x="block_bytes",
-        y_title="IOPS",
+        y_title="rate",
         y="iops",
         lines=tuple(line for line in lines if line.points),
         scale="log",
@@ -166,15 +167,15 @@ def _demand(group: Group, record: TrialRecord) -> Iterator[Curve]:
             for depth in sorted(setting.depths)
         ]
         known = [(float(depth), iops, latency) for depth, iops, latency in cells if iops is not None and latency is not None]
-        variation.append(Line(f"{threads} threads", tuple((depth, iops) for depth, iops, _ in known)))
-        intensity.append(Line(f"{threads} threads", tuple((iops, latency) for _, iops, latency in known)))
+        variation.append(Line(plural(threads, "thread"), tuple((depth, iops) for depth, iops, _ in known)))
+        intensity.append(Line(plural(threads, "thread"), tuple((iops, latency) for _, iops, latency in known)))
     yield Curve(
         slug=f"pts-variation-{record.trial}", title=f"{_about(group)}: demand variation, {state_of(group)}", x_title="depth", x="depth",
-        y_title="IOPS", y="iops", lines=tuple(variation), x_scale="log",
+        y_title="rate", y="iops", lines=tuple(variation), x_scale="log",
         x_ticks=tuple((float(depth), str(depth)) for depth in sorted(setting.depths)),
     )  # fmt: skip
     yield Curve(
-        slug=f"pts-intensity-{record.trial}", title=f"{_about(group)}: demand intensity, {state_of(group)}", x_title="IOPS", x="iops",
+        slug=f"pts-intensity-{record.trial}", title=f"{_about(group)}: demand intensity, {state_of(group)}", x_title="rate", x="iops",
         y_title="mean latency", y="clat_mean_ns", lines=tuple(intensity), scale="log",
     )  # fmt: skip
 
