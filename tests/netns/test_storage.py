@@ -167,14 +167,14 @@ def test_a_drive_is_purged_preconditioned_and_measured_in_rounds(measured, jbod)
 
 PTS_LONG = PTS.replace("tests: iops", "tests: TEST").replace(
     "      block_sizes: 4k\n      reads_percent: 0\n",
-    "      jobs: 1\n      interval: 300ms\n      saturation: 2s\n      histogram: 300ms\n      pauses: [300ms]\n      burst: 200ms\n      bursts: 3\n"
+    "      jobs: 1\n      interval: 300ms\n      saturation: 2s\n      histogram: 300ms\n      pauses: [1s]\n      burst: 2s\n      bursts: 2\n"
     "      stimuli: [3s, 2s, 3s]\n      threads: [2, 1]\n      depths: [2, 1]\n      prewrite: 200ms\n      point: 300ms\n"
     "      point_prewrite: 200ms\n      active_range: 50\n",
 )
 """Tests of pts beyond rounds, with times as short as fio keeps them, on the first half of a drive."""
 HEADS = {
     "write-saturation": ("first minute", "r0_4k/iops"),
-    "host-idle-recovery": ("÷ without pause", "pause0.3s/after_idle_ratio"),
+    "host-idle-recovery": ("÷ without pause", "pause1s/after_idle_ratio"),
     "cross-stimulus-recovery": ("recovered after", "load3_end/bytes_per_s"),
     "demand-intensity": ("demand variation", "max/iops"),
     "composite": ("demand intensity", "t2q2/iops"),

@@ -169,7 +169,7 @@ def test_write_saturation_is_steady_or_fresh_and_says_how_much_it_wrote():
 def test_pauses_are_judged_by_the_writes_outside_of_them():
     made = setting_of(tests=["host-idle-recovery"], pauses=["5s", "10s"], bursts=2, burst="5s")
     raw = {f"pre-{n:02d}-fio-server.json": report(100) for n in range(1, 6)}
-    raw |= {f"{part}-fio-server.json": report(iops, seconds=10) for part, iops in
+    raw |= {f"{part}-fio-server.json": report(iops, seconds=12.5) for part, iops in
             {"pause-5s": 120, "base-5s": 100, "pause-10s": 180, "base-10s": 90}.items()}  # fmt: skip
     parts = again(made, raw)
     figures = figures_of(made, parts)
@@ -231,7 +231,7 @@ def test_what_may_not_or_cannot_be_done_is_refused_with_its_place(tmp_path, gold
         ("{tests: [iops, iops]}", DESTROY), ("{most_rounds: 26}", DESTROY), ("{block_sizes: much}", DESTROY), ("{saturation_passes: 0}", DESTROY),
         ("{saturation_passes: 4, saturation: 1h}", DESTROY), ("{duration: 0s}", DESTROY), ("{tests: [idle]}", DESTROY),
         ("{active_range: 0}", DESTROY), ("{write_cache: through}", DESTROY), ("{interval: 1s}", DESTROY), ("{stimuli: [1h, 1h]}", DESTROY),
-        ("{pauses: []}", DESTROY), ("{threads: [0]}", DESTROY), ("{demand_block: big}", DESTROY),
+        ("{pauses: []}", DESTROY), ("{burst: 1s}", DESTROY), ("{threads: [0]}", DESTROY), ("{demand_block: big}", DESTROY),
         ("{write_cache: off}", "{file: /tmp/d1.img, size: 64M, destroy: yes}"),
     ]  # fmt: skip
 

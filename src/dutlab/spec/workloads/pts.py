@@ -43,6 +43,7 @@ ROUNDS_EXPECTED = 6
 _WIPC_BYTES_PER_S = 500e6
 """Write rate for the estimate of preconditioning, with a terabyte for the unknown size of the drive."""
 _STIMULI = 3
+_LEAST_BURST_S = 2.0
 _MINUTE, _HOUR = 60.0, 3600.0
 
 
@@ -117,6 +118,10 @@ class PtsWorkload(DriveWorkload):
                     yield raised((name,), error)
 
     def _faults_of_times(self) -> Iterator[InitErrorDetails]:
+        if self.burst < _LEAST_BURST_S:
+            yield fault(
+                ("burst",), f"must be at least {_LEAST_BURST_S:g} s, since fio may be late by a fraction of a second", FaultKind.RANGE
+            )
         for name in ("duration", "saturation", "interval", "burst", "point", "most_latency", "pauses", "stimuli"):
             of = getattr(self, name)
             if not all(0 < lasts <= LONGEST_TRIAL for lasts in (of if isinstance(of, tuple) else (of,))):
@@ -199,7 +204,7 @@ def _expected_s(setting: PtsSetting) -> float:
         case "write-saturation":
             return setting.duration_s + setting.histogram_s
         case "host-idle-recovery":
-            return before + sum(setting.loops * (2 * setting.burst_s + wait) for wait in setting.waits_s)
+            return before + sum(2 * setting.bursts_s + setting.loops * wait for wait in setting.waits_s)
         case "cross-stimulus-recovery":
             return sum(setting.stimuli_s)
         case "demand-intensity" | "composite":

@@ -130,7 +130,7 @@ class PtsSetting(DriveSetting):
             case "write-saturation":
                 return () if self.capacities else ((self.duration_s, parse_size(self.block_sizes[0])), *histogram)
             case "host-idle-recovery":
-                return ((before + 2 * len(self.waits_s) * self.loops * self.burst_s, 4096),)
+                return ((before + 2 * len(self.waits_s) * self.bursts_s, 4096),)
             case "cross-stimulus-recovery":
                 return tuple(
                     (seconds, parse_size(size) if way == "randwrite" else None)
@@ -169,10 +169,17 @@ class PtsSetting(DriveSetting):
         """Return the job of a number of threads and a depth."""
         return self._job(self._pattern(self.reads_percent[0]), seconds, threads=threads, depth=depth)
 
+    @property
+    def bursts_s(self) -> float:
+        """Seconds of writing with each pause: its bursts, and half of one after the last pause."""
+        return (self.loops + 0.5) * self.burst_s
+
     def pausing(self, wait_s: float) -> FioSetting:
-        """Return the job of bursts with a pause of `wait_s` after each. fio 3.30 or newer keeps the times."""
-        seconds = self.loops * (self.burst_s + wait_s)
-        job = self.saturating(seconds)
+        """Return the job of bursts with a pause of `wait_s` after each. fio 3.30 or newer keeps the times.
+
+        fio's first burst is up to half a second too long. The job ends in the middle of a burst, so that the sum of its pauses is exact.
+        """
+        job = self.saturating(self.bursts_s + self.loops * wait_s)
         pause = {"thinktime": f"{wait_s * 1e6:.0f}", "thinktime_iotime": f"{self.burst_s * 1e6:.0f}us"}
         return job.model_copy(update={"options": {**job.options, **pause}})
 

@@ -181,7 +181,7 @@ async def _pauses(course: Course) -> None:
     await _precondition(course)
     for wait_s in setting.waits_s:
         await course.run(f"pause-{wait_s:g}s", setting.pausing(wait_s))
-        await course.run(f"base-{wait_s:g}s", setting.saturating(setting.loops * setting.burst_s))
+        await course.run(f"base-{wait_s:g}s", setting.saturating(setting.bursts_s))
 
 
 async def _loads(course: Course) -> None:

@@ -182,7 +182,7 @@ def _of_pauses(setting: PtsSetting, parts: Parts) -> dict[str, float]:
     figures: dict[str, float] = {}
     for wait_s in setting.waits_s:
         bursts, base = parts.outputs[f"pause-{wait_s:g}s"], parts.outputs[f"base-{wait_s:g}s"]
-        iops, base_iops = bursts.ios / (setting.loops * setting.burst_s), base.both.figures["iops"]
+        iops, base_iops = bursts.ios / setting.bursts_s, base.both.figures["iops"]
         figures |= of_part(f"pause{wait_s:g}s", {**response_times(bursts), "iops": iops})
         figures[part_figure(f"pause{wait_s:g}s", "after_idle_ratio")] = iops / base_iops if base_iops else 0.0
         figures.pop(part_figure(f"pause{wait_s:g}s", "bytes_per_s"), None)  # fio's mean has the pauses in it
