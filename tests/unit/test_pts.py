@@ -94,8 +94,8 @@ def test_each_test_tracks_its_own_figure_and_has_its_own_demand():
     assert setting_of(tests=["composite"]).saturating(60).options["rw"] == "randwrite", "preconditioned by writes only"
     idle = setting_of(tests=["host-idle-recovery"])
     assert [(idle.pausing(w).options["thinktime"], idle.pausing(w).duration_s) for w in idle.waits_s][:2] == [
-        ("5000000", 3600),
-        ("10000000", 5400),
+        ("5000000", 3602.5),
+        ("10000000", 5402.5),
     ]
     cross = setting_of(tests=["cross-stimulus-recovery"])
     assert [(cross.stimulus(n).options["rw"], cross.stimulus(n).options["bs"], cross.stimulus(n).duration_s) for n in range(3)] == [
