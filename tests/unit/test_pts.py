@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from functools import partial
 
 import pytest
@@ -11,11 +10,9 @@ from hypothesis import strategies as st
 
 from dutlab.errors import SpecRefused
 from dutlab.plan.cell import Cell
-from dutlab.spec.drives import DriveSpec
 from dutlab.spec.loader import load_experiment
-from dutlab.spec.shape import TestbedBounds
 from dutlab.spec.workloads.pts import PtsWorkload
-from dutlab.spec.workloads.pts_setting import FRESH, NOT_REACHED, STEADY, PtsSetting
+from dutlab.spec.workloads.pts_setting import FRESH, NOT_REACHED, STEADY
 from dutlab.stats.steady import MOST_ROUNDS, first_all_steady, first_steady, steadiness
 from dutlab.tools.fio.again import pts_again
 from dutlab.tools.fio.drives import FoundDrive
@@ -23,10 +20,10 @@ from dutlab.tools.fio.program import job_file
 from dutlab.tools.fio.pts import again
 from dutlab.tools.fio.pts_verdict import figures_of, operating_points, state_of, tables_of, windows_of
 from dutlab.tools.raw_figures import CannotRecompute, KeptTrial
+from pts_reports import BOUNDS, log_of, report, setting_of
 from refusal import refusals
 
 DESTROY = "{by-id: nvme-ACME_1, destroy: yes}"
-BOUNDS = TestbedBounds({}, {"server:d1": DriveSpec(name="d1", by_id="d1", destroy=True, purge=True)})
 
 
 def test_the_vectors_of_the_readings_give_their_verdicts():
@@ -60,12 +57,6 @@ def test_the_verdict_does_not_depend_on_the_unit(rounds, scale):
     assert one is not None and other is not None
     assert other.spread / other.mean == pytest.approx(one.spread / one.mean)
     assert other.excursion / other.mean == pytest.approx(one.excursion / one.mean, abs=1e-9)
-
-
-def setting_of(**asked: object) -> PtsSetting:
-    (drive,) = PtsWorkload.model_validate({"tests": ["iops"], **asked}).drives(BOUNDS)
-    assert isinstance(drive.setting, PtsSetting)
-    return drive.setting
 
 
 def test_the_matrix_is_of_seven_mixes_and_eight_sizes_and_three_of_its_cells_are_tracked():
@@ -118,19 +109,6 @@ def test_preconditioning_and_saturation_by_capacity_write_so_many_bytes_whatever
     assert "capacities" not in timed.params and "loops" not in timed.filling(10.0, 0).options and timed.writing == ((10.0, 4096),)
 
 
-def report(iops: float, *, clat_ns: float | None = None, seconds: float = 1.0) -> bytes:
-    mean = 1e9 / iops if clat_ns is None else clat_ns
-    job = {
-        "jobname": "server:d1",
-        "job_runtime": seconds * 1e3,
-        "write": {
-            "total_ios": iops * seconds, "iops": iops, "bw_bytes": iops * 4096, "runtime": seconds * 1e3,
-            "clat_ns": {"mean": mean, "max": 9.0, "N": 1},
-        },
-    }  # fmt: skip
-    return json.dumps({"fio version": "fio-3.33", "jobs": [job]}).encode()
-
-
 def raw_of(rounds: list[float]) -> dict[str, bytes]:
     return {f"round-{n:02d}-reads-0-4k-fio-server.json": report(iops) for n, iops in enumerate(rounds, 1)}
 
@@ -178,10 +156,6 @@ def test_pauses_are_judged_by_the_writes_outside_of_them():
     del raw["base-10s-fio-server.json"]
     with pytest.raises(ValueError, match="not all that its figures need"):
         again(made, raw)
-
-
-def log_of(rates: list[int]) -> bytes:
-    return "".join(f"{1_000_000 + 1000 * second}, {rate}, 1, 1048576, 0\n" for second, rate in enumerate(rates)).encode()
 
 
 def test_recovery_ends_when_the_third_load_is_as_fast_as_the_first_was():
