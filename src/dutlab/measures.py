@@ -194,6 +194,7 @@ MEASURES: Sequence[Measure] = (
     *_all(_U.BYTES_PER_S, "higher", "bytes of drives, or of an imported table", "bytes_per_s rate_bytes_per_s", speed=True),
     *_all(_U.IOPS, "higher", "requests of a drive that were answered", "iops least_iops", speed=True),
     *_all(_U.BYTES_PER_S, "higher", "how fast an array is made whole", "rebuild_bytes_per_s", speed=True),
+    *_all(_U.RATIO, "higher", "IOPS of bursts after pauses ÷ IOPS without pauses (SNIA PTS)", "after_idle_ratio"),
     *_all(_U.PER_S, "higher", "what was completed in a second", "transactions_per_s completed_per_s routes_load_per_s", speed=True),
     *_all(_U.PER_MIN, "higher", "responsiveness (draft-ietf-ippm-responsiveness)", "round_trips_per_min", speed=True),
     *_all(_U.PER_S, "higher", "new TLS handshakes a second", "tls_handshakes_per_s", speed=True),
@@ -233,6 +234,7 @@ MEASURES: Sequence[Measure] = (
     *_all(_U.NS, "lower", "typical and worst-case latency (RFC 9411)", "tl_ns wcl_ns", speed=True),
     *_all(_U.NS, "lower", "how long a command took", "command_ns", speed=True),
     *_all(_U.NS, "lower", "until it forwards again (RFC 6201, RFC 2544 section 26.5)", "reset_ns recovery_ns", speed=True),
+    *_all(_U.S, "lower", "until writes are as fast again as before another load (SNIA PTS)", "recovery_s", speed=True),
     *_all(_U.S, "lower", "how long it took", "routes_load_s rebuild_s tear_down_s duration_s real_s user_s sys_s", speed=True),
     # Less is better.
     *_all(_U.NS, "lower", _VARIATION, "pdv_ns pdv_{p}_ns ipdv_{p}_ns jitter_ns"),

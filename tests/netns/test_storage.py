@@ -212,6 +212,39 @@ def test_a_drive_is_purged_preconditioned_and_measured_in_rounds(measured, jbod)
     assert f"iops: {verdict['state']}" in (run / "report" / "report.html").read_text()
 
 
+PTS_LONG = PTS.replace("tests: iops", "tests: TEST").replace(
+    "      block_sizes: 4k\n      reads_percent: 0\n",
+    "      jobs: 1\n      interval: 300ms\n      saturation: 2s\n      histogram: 300ms\n      pauses: [1s]\n      burst: 2s\n      bursts: 2\n"
+    "      stimuli: [3s, 2s, 3s]\n      threads: [2, 1]\n      depths: [2, 1]\n      prewrite: 200ms\n      point: 300ms\n"
+    "      point_prewrite: 200ms\n      active_range: 50\n",
+)
+"""Tests of pts beyond rounds, with times as short as fio keeps them, on the first half of a drive."""
+HEADS = {
+    "write-saturation": ("first minute", "r0_4k/iops"),
+    "host-idle-recovery": ("÷ without pause", "pause1s/after_idle_ratio"),
+    "cross-stimulus-recovery": ("recovered after", "load3_end/bytes_per_s"),
+    "demand-intensity": ("demand variation", "max/iops"),
+    "composite": ("demand intensity", "t2q2/iops"),
+}
+"""Test → words that its report has, and a figure that its record has."""
+
+
+@pytest.mark.parametrize("test", HEADS)
+def test_pauses_loads_and_demands_stay_in_the_active_range_and_are_worked_out_again(measured, jbod, test):
+    device = Path(device_of(jbod, "d1"))
+    size = 256 << 20
+    run, record = measured(PTS_LONG.replace("TEST", test).replace("purge: blkdiscard", "purge: none"), "d2", "d3", "d4")
+    words, figure = HEADS[test]
+    figures = record["figures"]["server:d1"]
+    assert figures[figure] > 0 and words in (run / "report" / "report.html").read_text()
+    assert recomputed(run, record)["server:d1"] == pytest.approx(figures), "by its raw files alone"
+    (verdict,) = record["tables"]["verdict"]
+    assert verdict["active_range_percent"] == 50 and verdict["write_cache"] == "unknown", "a loop device does not say"
+    with device.open("rb") as drive:
+        assert any(drive.read(size // 2)), "something was written to the first half"
+        assert not any(drive.read(size // 2)), "and nothing to the second"
+
+
 PARTITION_TABLE = bytes(446) + bytes.fromhex("0020210083 4141030008000000080000".replace(" ", "")) + bytes(48) + b"\x55\xaa"
 """A master boot record with one Linux partition of 1 MiB."""
 

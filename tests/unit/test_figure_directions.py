@@ -48,7 +48,7 @@ FIGURES = (
 """Figures whose names are made of several parts, one of each kind."""
 NOT_FIGURES = frozenset(
     [
-        "age_ns", "agreed_connections", "ahead_ns", "answered_flows", "answered_ns", "asked_connections", "asked_flows", "asked_per_s", "back_latest_ns", "back_ns", "back_within_s",
+        "active_range_percent", "range_ratio", "slope_ratio", "age_ns", "agreed_connections", "ahead_ns", "answered_flows", "answered_ns", "asked_connections", "asked_flows", "asked_per_s", "back_latest_ns", "back_ns", "back_within_s",
         "began_s", "begins_latest_ns", "begins_ns", "begun_connections", "begun_flows", "begun_ns", "body_bytes", "bw_bytes", "card_error_ns", "clat_ns",
         "concurrent_trials", "connection_trials", "cpu_percent", "cpu_utilization_percent", "datagram_bytes", "drain_s", "duration_ns",
         "dutlab_run_ended_trials", "dutlab_run_trials", "ended_s", "estimate_s", "fill_per_s", "first_monotonic_ns", "fixed_bytes",

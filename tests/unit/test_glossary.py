@@ -22,6 +22,7 @@ PLAIN = {
     "latency at the knee", "latency there, mean", "least depth for 95 %", "least of a second", "limit", "links", "load", "lost or not taken", "max", "mean",
     "mean frame", "no later than", "no sooner than", "of", "of ceiling", "of line rate", "of the highest rate", "part",
     "offered in each direction", "output, by trial", "payload, bytes", "phase", "power", "profile", "range", "rebuild took", "rebuilt",
+    "first", "first minute", "last", "lasts", "rate", "rate at its end", "recovered after", "threads", "without pause, after it", "written",
     "result", "rounds", "router", "routes", "share", "slope over it", "state", "steady heat after", "step", "temperature", "test", "then", "there", "throttled, times", "to", "took", "under load", "way", "what", "work",
 }  # fmt: skip
 """Heads of columns that are everyday words, or name what the table itself explains."""

@@ -113,6 +113,10 @@ OF_WORKLOAD = {
     },
     "pts": {
         "test": st.sampled_from(["iops", "throughput", "latency", "write-saturation"]), "purge": st.sampled_from(["none", "blkdiscard"]),
+        "active_range_percent": st.integers(1, 100), "write_cache": st.sampled_from(["as-found", "on", "off"]), "cell_s": nought,
+        "interval_s": nought, "histogram_s": nought, "burst_s": nought, "loops": st.integers(0, 360), "waits_s": st.lists(seconds).map(tuple),
+        "stimuli_s": st.lists(seconds).map(tuple), "threads": st.lists(st.integers(1, 1024)).map(tuple), "depths": st.lists(st.integers(1, 1024)).map(tuple),
+        "prewrite_s": nought, "point_s": nought, "point_prewrite_s": nought, "most_latency_s": nought,
         "passes": st.integers(0, 10), "depth": counts, "jobs": counts, "block_sizes": st.just(("4k", "512")), "writes": st.booleans(),
         "reads_percent": st.lists(st.integers(0, 100), min_size=1).map(tuple), "most_rounds": st.integers(5, 25),
         "capacities": st.integers(0, 20),

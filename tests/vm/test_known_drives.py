@@ -14,6 +14,8 @@ async def test_what_a_drive_fails_is_counted_and_one_that_gets_slower_is_not_cal
     assert [(k.figure, k.found) for k in errors] == [("read_errors", 1024), ("write_errors", 1024)]
     (inside,) = [k for k in told if k.figure == "rounds_before_it_was_slow_in_window"]
     assert inside.found in (0, None), "on a busy machine it may not get steady at all, but never before"
+    (first,) = [k for k in told if k.figure == "first_round_of_window"]
+    assert first.found is None or first.holds, (first, "steady state is found at the right round")
 
 
 async def test_a_drive_is_never_found_faster_than_it_answers(raid: str) -> None:

@@ -306,6 +306,7 @@ async def _set_up(
     through, dut = measured_part(experiment, testbed), _dut_among(hosts, testbed)
     prober = ProbesByEnds(engine, ping, testbed, frozenset(framed))
     device = JournaledDevice(dut, through, modes, _resets(testbed), prober, watch.journal, hosts)
+    site = replace(site, announce=device.announce)
     guests = lab.guests if lab is not None else frozenset[str]()
     threads = set(lab.napi_threads) if lab is not None and (lab.ends_here or guests) else set[int]()
     if lab is not None and threads:

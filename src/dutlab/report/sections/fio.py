@@ -25,7 +25,7 @@ SHARES = (50.0, 90.0, 95.0, 99.0, 99.9, 99.99, 99.999, 99.9999)
 LEAST_BEYOND = 10
 """Least number of I/Os above a percentile for it to be printed."""
 _DEPTH = "iodepth"
-_TICKS = tuple((1 / (1 - share / 100), f"{share:g} %") for share in (50.0, 90.0, 99.0, 99.9, 99.99, 99.999, 99.9999))
+SHARE_TICKS = tuple((1 / (1 - share / 100), f"{share:g} %") for share in (50.0, 90.0, 99.0, 99.9, 99.99, 99.999, 99.9999))
 _OVER_DEPTH = (("iops", "iops", "IOPS", "rate", "all_iops"), ("clat", "clat_mean_ns", "mean latency", "mean latency", "clat_mean_ns"))
 """Slug, measure, words, axis title, and name of the axis's figure."""
 _DRAWN = {Way.READ: "read", Way.WRITE: "written"}
@@ -97,7 +97,7 @@ def _distributions(groups: Sequence[Group]) -> Iterator[Curve]:
         sorted(distributions, key=lambda of: (of[0].cell.link_label, of[1])), key=lambda of: (of[0].cell.link_label, of[1])
     ):
         of = list(same)
-        lines = [Line(_line(g, [other for other, *_ in of]), _exceedance(bins)) for g, _, bins in of]
+        lines = [Line(_line(g, [other for other, *_ in of]), exceedance(bins)) for g, _, bins in of]
         if lines := [line for line in lines if len(line.points) > 1][:MOST_LINES]:
             yield Curve(
                 slug=f"fio-latency-{way}-{links}",
@@ -109,11 +109,11 @@ def _distributions(groups: Sequence[Group]) -> Iterator[Curve]:
                 lines=tuple(lines),
                 scale="log",
                 x_scale="log",
-                x_ticks=_TICKS,
+                x_ticks=SHARE_TICKS,
             )
 
 
-def _exceedance(bins: Mapping[int, int]) -> tuple[tuple[float, float], ...]:
+def exceedance(bins: Mapping[int, int]) -> tuple[tuple[float, float], ...]:
     """Return points (N, ns), one for each bin with at least ten I/Os above it: one I/O in N takes longer than ns."""
     count, reached, points = sum(bins.values()), 0, []
     for value in sorted(bins):

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 from dutlab.errors import ToolFailed
 from dutlab.spec.workloads.fio import FioSetting
-from dutlab.spec.workloads.pts import PtsSetting
+from dutlab.spec.workloads.pts_setting import PtsSetting
 from dutlab.spec.workloads.storage_latency import StorageLatencySetting
-from dutlab.tools.fio import failure, latency, limit, pts
+from dutlab.tools.fio import failure, latency, limit, pts, pts_verdict
 from dutlab.tools.fio.output import jobs_of, total
 from dutlab.tools.fio.program import figures_of, results_of
 from dutlab.tools.json_text import UnreadableError, read_object
@@ -47,13 +47,13 @@ def failure_again(kept: KeptTrial) -> Recomputed:
 
 
 def pts_again(kept: KeptTrial) -> Recomputed:
-    """Return the figures of rounds. Raises CannotRecompute, also if the rounds give another verdict than the record."""
+    """Return the figures of a test. Raises CannotRecompute, also if its rounds give another verdict than the record."""
     with _readable():
         setting = kept.cell.setting_as(PtsSetting)
-        rounds, state = pts.again(setting, kept.raw), kept.facts.get("state", "")
-        if (verdict := pts.state_of(setting, rounds)) != state:
+        parts, state = pts.again(setting, kept.raw), kept.facts.get("state", "")
+        if (verdict := pts_verdict.state_of(setting, parts)) != state:
             raise ValueError(f"its rounds are {verdict}, and the record says {state}")
-        return {kept.cell.link_label: pts.figures_of(setting, rounds)}
+        return {kept.cell.link_label: pts_verdict.figures_of(setting, parts)}
 
 
 @contextlib.contextmanager
