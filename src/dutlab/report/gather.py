@@ -27,6 +27,7 @@ from dutlab.report.model.words import duration_words
 from dutlab.report.sections.additions import shown_additions
 from dutlab.report.sections.answer import answer_of
 from dutlab.report.sections.cpu_cost import cpu_cost, speed_sentence
+from dutlab.report.sections.device import device_section
 from dutlab.report.sections.disturbed import nearly_nothing_left, repeated, too_busy
 from dutlab.report.sections.facts import fact_rows, tools
 from dutlab.report.sections.headline import spread_sentence, with_limits
@@ -138,6 +139,7 @@ def _report_of(read: ReadRun, base: Path) -> RunReport:
             *optics_section(facts),
             *imported_section(groups),
             *drives,
+            *device_section(testbed, facts, dut),
         ),
         findings=_findings(read),
         limits=found_limits,

@@ -26,6 +26,7 @@ from pydantic import BeforeValidator, Field, Strict, ValidationError
 from pydantic_core import InitErrorDetails
 
 from dutlab.errors import FaultKind
+from dutlab.spec.about import AboutSpec
 from dutlab.spec.account import AccountSpec
 from dutlab.spec.distance import Distance
 from dutlab.spec.drives import ArraySpec, DriveSpec
@@ -66,6 +67,8 @@ class HostSpec(SpecModel):
     """Further processes that belong to the device, so that their CPU time does not count as other work."""
     power: Power = None
     """Power switch of the host."""
+    about: AboutSpec = AboutSpec()
+    """Specification of the host, for reports."""
 
     @classmethod
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> Iterator[InitErrorDetails]:

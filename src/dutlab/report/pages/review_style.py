@@ -9,6 +9,7 @@ from dutlab.report.model.run_report import ReadRun, RunReport
 from dutlab.report.model.table import Cell, Column, Figure, Row, Table
 from dutlab.report.model.words import KPPS, PERCENT, Unit, column_words
 from dutlab.report.pages.publication import Contents
+from dutlab.report.pages.specification import diagrams_of, specification_tables
 from dutlab.report.plots.of_report import plots_of_table
 from dutlab.report.plots.plot import Plot
 from dutlab.report.sections.soak_power import ERROR, POWER, STATES
@@ -32,6 +33,8 @@ def contents(reads: Sequence[ReadRun], reports: Sequence[RunReport]) -> Contents
                 tables.append(_sizes(prefix, table))
                 plots[tables[-1].slug] = tuple(p for p in drawn if p.name.removeprefix(f"{table.slug}-") in _PLOTTED)
         tables += [_states(prefix, t) for s in r.sections for t in s.tables if t.slug == STATES]
+        tables += (specification := specification_tables(prefix, r))
+        plots |= {specification[-1].slug: diagrams_of(r)} if specification else {}
     return Contents(tuple(f"{h.about}: {h.sentence}" for r in reports for h in r.headlines), tuple(tables), plots)
 
 

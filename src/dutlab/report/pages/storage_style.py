@@ -14,6 +14,8 @@ from dutlab.report.model.run_report import ReadRun, RunReport
 from dutlab.report.model.table import Column, Figure, Row, Table, number_text
 from dutlab.report.model.words import alike_names, better_of, in_order, setting_words, unit_of
 from dutlab.report.pages.publication import Contents
+from dutlab.report.pages.specification import diagrams_of, specification_tables
+from dutlab.report.plots.plot import Plot
 from dutlab.report.sections.headline import compared
 from dutlab.store.record import PUBLISHED
 from dutlab.subject import FigureName, figure_name
@@ -36,7 +38,7 @@ _TOLD = {*_TIMES, "clat_p50_ns", "clat_p999_ns", "clat_p9999_ns", "capacity_byte
 
 def contents(reads: Sequence[ReadRun], reports: Sequence[RunReport]) -> Contents:
     """Return tables of each run: arrays with the same settings side by side; arrays with different settings in a row each."""
-    tables, fast = list[Table](), list[str]()
+    tables, fast, plots = list[Table](), list[str](), dict[str, tuple[Plot, ...]]()
     for read, report in zip(reads, reports, strict=True):
         prefix = f"{read.run.name}-" if len(reads) > 1 else ""
         groups = [g for g in sorted(read.groups, key=lambda g: g.planned[0]) if g.cell.workload in _WORKLOADS and g.measured and _names(g)]
@@ -46,8 +48,11 @@ def contents(reads: Sequence[ReadRun], reports: Sequence[RunReport]) -> Contents
         fast += _fastest(beside, read) or report.answer.fast
         rest = [g for g in groups if not any(g in same for _, same in beside)]
         tables += [_workloads(prefix, rest, read)] if rest else []
+        specification = specification_tables(prefix, report) if tables else ()
+        tables += specification
+        plots |= {specification[-1].slug: diagrams_of(report)} if specification else {}
     words = [sentence for r in reports for s in r.sections if s.workload in _WORKLOADS for sentence in s.words]
-    return Contents((*fast, *words), tuple(tables), {})
+    return Contents((*fast, *words), tuple(tables), plots)
 
 
 def _fastest(beside: Sequence[tuple[str, Sequence[Group]]], read: ReadRun) -> list[str]:
