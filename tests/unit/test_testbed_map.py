@@ -187,6 +187,11 @@ def test_imported_figures_take_the_testbed_of_their_owner(tmp_path: Path) -> Non
     assert found.testbed == "e302-9d"
     assert [len(s.diagrams) for s in found.sections if s.slug == "device"] == [1]
     assert (run / "testbed.yaml").read_text() == BOX
+    site = tmp_path / "site"
+    assert CliRunner().invoke(dutlab, ["publish", str(run), str(site)], catch_exceptions=False).exit_code == 0
+    (page,) = (site / "devices").glob("*.html")
+    assert "<dt>bmc</dt><dd>ASPEED AST2500</dd>" in page.read_text()
+    assert "<dt>price</dt><dd>1,079 USD (May 2020)</dd>" in page.read_text()
 
 
 def test_runs_of_neighbours_and_speeds_in_words() -> None:
