@@ -49,7 +49,7 @@ from dutlab.store.record import TrialRecord
 from dutlab.store.record_reader import with_parts
 from dutlab.store.run_folder import NewerRun, RunFolder
 from dutlab.subject import Way, subject_of
-from dutlab.workloads import ANY_FIGURES, WORKLOADS, WorkloadPlug, named, plug_of
+from dutlab.workloads import ANY_FIGURES, DRIVE, WORKLOADS, WorkloadPlug, named, plug_of
 
 if TYPE_CHECKING:
     from dutlab.analysis.doctor import Finding
@@ -296,8 +296,8 @@ def _undone(number: int, cell: Cell, of: Group) -> TrialLine:
 
 
 def _deviations(cells: Sequence[Cell]) -> tuple[str, ...]:
-    """Return deviations from RFC 2544, which its section 3 asks a report to state."""
-    out = []
+    """Return deviations from RFC 2544, which its section 3 asks a report to state. It says nothing of drives."""
+    cells, out = [cell for cell in cells if plug_of(cell.workload).place != DRIVE], []
     short: dict[str, set[float]] = {}
     for cell in cells:
         duration = getattr(cell.setting, "duration_s", None)
