@@ -13,7 +13,7 @@ import pytest
 import dutlab
 from dutlab.analysis.answers import AnswerKind
 from dutlab.analysis.comparison import Comparison, turned
-from dutlab.analysis.verdict import CheckKind, Verdict
+from dutlab.analysis.verdict import CheckKind, Reason, Verdict
 from dutlab.publish.site import SiteRequest, publish
 from dutlab.report.gather import gather
 from dutlab.report.model.contests import CompareRequest
