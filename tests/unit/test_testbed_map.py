@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[2]
 BOX = """
 testbed: e302-9d
 hosts:
-  source: {ssh: root@192.0.2.11, family: freebsd}
+  source: {ssh: root@192.0.2.11, family: freebsd, cpus: {a: [1, 2], b: [3]}}
   dut:
     ssh: admin@192.0.2.1
     family: pfsense
@@ -62,6 +62,7 @@ def test_the_box_of_the_review_has_every_host_port_speed_and_sensor_in_its_pictu
     for wanted in ("source", "dut", "sink", "conductor", "ixl2", "ix0", "igb1", "a · 10 Gb/s", "c · 1 Gb/s", "172.16.11.0/24"):
         assert wanted in words
     assert any("wall (meter)" in text for text in words)
+    assert "cores 1, 2 for link a; 3 for link b" in found.hosts[0].lines
     assert any("room (command)" in text for text in words)
     assert [host.name for host in found.hosts if host.is_dut] == ["dut"]
 

@@ -155,14 +155,23 @@ def _host_lines(of: Mapping[str, Any], sensors: str) -> Iterator[str]:
             yield text
     if isinstance(family := of.get("family"), str):
         yield f"{family}{', this machine' if of.get('local') is True else ''}"
-    if isinstance(cpus := of.get("cpus"), (list, tuple)) and cpus:
-        yield f"cores {', '.join(map(str, cpus))}"
+    if words := _core_words(of.get("cpus")):
+        yield words
     if drives:
         yield f"{len(drives)} drives" if len(drives) > 1 else "1 drive"
     if sensors:
         yield sensors
     if power:
         yield f"power switch: {power.get('kind', 'yes')}"
+
+
+def _core_words(cpus: object) -> str:
+    """Return cores in words, of all links or by link; empty without any."""
+    by_link = cpus.items() if isinstance(cpus, Mapping) else [("", cpus)]
+    parts = [
+        f"{', '.join(map(str, of))}{f' for link {link}' if link else ''}" for link, of in by_link if isinstance(of, (list, tuple)) and of
+    ]
+    return f"cores {'; '.join(parts)}" if parts else ""
 
 
 def _sensor_words(sensors: Mapping[str, Any], host: str | None) -> str:
