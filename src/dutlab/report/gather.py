@@ -37,6 +37,7 @@ from dutlab.report.sections.limits import LimitContext, limits
 from dutlab.report.sections.lost_hosts import hosts_lost
 from dutlab.report.sections.optics import optics_section
 from dutlab.report.sections.power import power_section
+from dutlab.report.sections.power_course import power_course
 from dutlab.report.sections.profile import profile_section
 from dutlab.report.sections.sweep import RATE
 from dutlab.report.sections.watched import CoreMeans, checks, core_means, counters, cpus, losses, sample_means, samples_section
@@ -132,7 +133,9 @@ def _report_of(read: ReadRun, base: Path) -> RunReport:
         sections=(
             *(_judged(s, of_row) for s in found_sections),
             *ladder,
-            *power_section(watched, groups, testbed),
+            *power_section(
+                watched, groups, testbed, power_course(read) if any(w.unit == "W" for of in watched.values() for w in of) else ()
+            ),
             *profile_section(run, groups, order),
             *instructions_section(run, groups, order),
             *samples_section(watched, groups, testbed),
