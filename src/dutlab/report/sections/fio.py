@@ -12,7 +12,7 @@ from dutlab.report.model.figures import value_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import ReadRun, Section
-from dutlab.report.model.table import Column, Row, Table
+from dutlab.report.model.table import Column, Figure, Row, Table
 from dutlab.report.model.words import alike_names, latency_text, setting_words
 from dutlab.report.sections import tool_figures
 from dutlab.report.sections.watched import sums_over_time
@@ -33,6 +33,8 @@ _AXES = {_DEPTH: "depth", _JOBS: "jobs"}
 _OVER = (("iops", "iops", "IOPS", "rate", "all_iops"), ("clat", "clat_mean_ns", "mean latency", "mean latency", "clat_mean_ns"))
 """Slug, measure, words, axis title, and name of the axis's figure."""
 _DRAWN = {Way.READ: "read", Way.WRITE: "written"}
+MOST_OPEN = 24
+"""Most rows of a table of all cells that is not folded below a table over depth and jobs."""
 MOST_LINES = 8
 """Largest number of lines in a plot; more are hard to tell apart."""
 
@@ -40,10 +42,11 @@ MOST_LINES = 8
 def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """Return the section: the tool's figures, percentiles and plots."""
     base = tool_figures.section(read, groups, labels, book)
-    table = (*_grids(groups, book), *_percentiles(groups))
+    grids = tuple(_grids(groups, book))
+    rows = tuple(replace(table, folded=bool(grids) and len(table.rows) > MOST_OPEN) for table in base.tables)
     over = [curve for option in _AXES for curve in _over(option, groups)]
     curves = (*over, *_distributions(groups), *_over_time(read.run, groups))
-    return replace(base, tables=(*base.tables, *table), curves=curves)
+    return replace(base, tables=(*grids, *rows, *_percentiles(groups)), curves=curves)
 
 
 def bins_of(group: Group) -> dict[str, Counter[int]]:
@@ -190,11 +193,13 @@ def _grids(groups: Sequence[Group], book: NoteBook) -> Iterator[Table]:
         for way in sorted(set.union(*map(_ways, same)), key=list(_DRAWN).index):
             figure = way_figure(way, "iops")
             columns = (Column("jobs", align="right"), *(Column(f"depth {depth:g}", figure, spread=False) for depth in depths))
-            rows = (Row("", (f"{jobs:g}", *(value_of(cells.get((jobs, d)), links, figure, book) for d in depths))) for jobs in all_jobs)
-            about = ", ".join(filter(None, (f"{way.value}s of {drives_words(same[0])}", panel)))
-            yield Table(
-                f"fio-grid-{n}-{way.value}", f"IOPS over depth and jobs: {about}", columns, tuple(rows), first="", shaded=True, again=True
+            rows = tuple(
+                Row("", (f"{jobs:g}", *(value_of(cells.get((jobs, d)), links, figure, book) for d in depths))) for jobs in all_jobs
             )
+            about = ", ".join(filter(None, (drives_words(same[0]), panel or f"{way.value}s")))
+            marks = book.common([v.marks for row in rows for v in row.cells if isinstance(v, Figure)])
+            title = f"Rate over depth and jobs: {about}"
+            yield Table(f"fio-grid-{n}-{way.value}", title, columns, rows, marks, first="", shaded=True, again=True)
 
 
 def _over_time(run: RunFolder, groups: Sequence[Group]) -> Iterator[Curve]:
