@@ -51,7 +51,9 @@ def load_of(group: Group, facts: Mapping[str, Mapping[str, Any]]) -> float | Non
     cores = [_mapping(facts.get(host, {}).get("cpu")).get("cores") for host in hosts]
     known = [n for n in cores if isinstance(n, int) and n > 0]
     busy = [of[_CORES] for r in group.measured if _CORES in (of := r.figures.get(group.cell.link_label, {}))]
-    return median(busy) / sum(known) if busy and known and len(known) == len(cores) else None
+    if not busy or not known or len(known) < len(cores):
+        return None
+    return min(median(busy) / sum(known), 1.0)  # a host counts busy time in ticks, which may round up to more than its clock shows
 
 
 def _capacity_bytes(groups: Sequence[Group]) -> float | None:
