@@ -15,7 +15,6 @@ from dutlab.tools.fio.program import figures_of, results_of
 from dutlab.tools.json_text import UnreadableError, read_object
 from dutlab.tools.raw_figures import CannotRecompute, KeptTrial, Recomputed
 
-
 _REPORT = re.compile(r"fio-(?P<host>.+)\.json")
 
 

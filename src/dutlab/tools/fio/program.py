@@ -136,7 +136,10 @@ async def measure(site: GeneratorSite, cell: Cell) -> Measured:
     places = fio_result.sections or {name: [job] for name, job in fio_result.jobs.items()}
     whole = results_of(setting, [job for jobs in places.values() for job in jobs])
     return Measured(
-        figures={**{name: figures_of(results_of(setting, jobs)) for name, jobs in places.items()}, cell.link_label: {**figures_of(whole), **cores}},
+        figures={
+            **{name: figures_of(results_of(setting, jobs)) for name, jobs in places.items()},
+            cell.link_label: {**figures_of(whole), **cores},
+        },
         doubts=(*fio_result.doubts, *doubts_of(drives_by_host)),
         raw={**fio_result.raw, **{HOST_LOG.format(host): watch.raw for host, watch in watches.items()}},
         facts=facts_of(drives_by_host, fio_result),
