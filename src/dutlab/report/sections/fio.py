@@ -73,11 +73,12 @@ def percentile_of(bins: Mapping[int, int], percent: float) -> int | None:
 
 
 def _percentiles(groups: Sequence[Group]) -> tuple[Table, ...]:
+    names = _set_names(groups)
     rows = [
         Row(
             group.label,
             (
-                group.cell.link_label,
+                names[group.cell.link_label],
                 _asked(group, groups),
                 way,
                 *(_told(percentile_of(bins, share)) for share in SHARES),
@@ -192,7 +193,7 @@ def _grids(groups: Sequence[Group], book: NoteBook) -> Iterator[Table]:
             continue
         for way in sorted(set.union(*map(_ways, same)), key=list(_DRAWN).index):
             figure = way_figure(way, "iops")
-            columns = (Column("jobs", align="right"), *(Column(f"depth {depth:g}", figure, spread=False) for depth in depths))
+            columns = (Column("jobs"), *(Column(f"depth {depth:g}", figure, spread=False) for depth in depths))
             rows = tuple(
                 Row("", (f"{jobs:g}", *(value_of(cells.get((jobs, d)), links, figure, book) for d in depths))) for jobs in all_jobs
             )
@@ -229,6 +230,12 @@ def _ways(group: Group) -> set[Way]:
 def drives_words(group: Group) -> str:
     """Return the drives in words: `d1`, `4 drives`."""
     return group.cell.link_label if len(group.cell.links) == 1 else f"{len(group.cell.links)} drives"
+
+
+def _set_names(groups: Sequence[Group]) -> dict[str, str]:
+    """Return a short name of each set of drives, by its label: the number of drives, where no two sets have the same number."""
+    names = {g.cell.link_label: drives_words(g) for g in groups}
+    return names if len(set(names.values())) == len(names) else {label: label for label in names}
 
 
 def _line(group: Group, groups: Sequence[Group], *, without: Collection[str] = ()) -> str:
