@@ -17,12 +17,11 @@ ROWS = re.findall(r"^\| (?!term \||---)([^|]+?) \| (.+?) \|$", PAGE, re.MULTILIN
 TERMS = [term for terms, _ in ROWS for term in terms.split(", ")]
 PLAIN = {
     "", "I/Os", "MTU", "all together", "at the knee", "client", "command", "connections", "cores of fio", "count", "cores of the host", "counter", "depth at the knee",
-    "depth at the peak", "detail", "drives", "end", "ended with", "first frame of a flow", "first of the window", "frames", "from", "generator and sink", "goodput down", "goodput up", "highest", "idle", "in phase", "its clock was ahead by", "known within", "lasted",
-    "1st percentile", "95 % interval", "99th percentile", "by the model", "estimate", "measured", "not known because", "ports up", "term", "destination ports", "error", "error of the search", "experiments", "no longer", "source ports", "time", "without the command's own time",
-    "latency at the knee", "latency there, mean", "least depth for 95 %", "least of a second", "limit", "links", "load", "lost or not taken", "max", "mean",
-    "mean frame", "no later than", "no sooner than", "of", "of ceiling", "of line rate", "of the highest rate", "part",
-    "offered in each direction", "output, by trial", "payload, bytes", "phase", "power", "profile", "range", "rebuild took", "rebuilt",
-    "first", "first minute", "last", "lasts", "rate", "rate at its end", "recovered after", "threads", "without pause, after it", "written",
+    "depth at the peak", "detail", "drives", "end", "ended with", "first frame of a flow", "first of the window", "frames", "from", "generator and sink", "goodput down", "goodput up", "highest", "idle", "in phase",
+    "its clock was ahead by", "known within", "lasted", "1st percentile", "95 % interval", "99th percentile", "by the model", "estimate", "measured", "not known because", "ports up", "term", "destination ports", "error",
+    "error of the search", "experiments", "no longer", "source ports", "time", "without the command's own time", "latency at the knee", "latency there, mean", "least depth for 95 %", "least of a second", "limit", "links", "load",
+    "lost or not taken", "max", "mean", "mean frame", "no later than", "no sooner than", "of", "of ceiling", "of line rate", "of the highest rate", "part", "offered in each direction", "output, by trial", "payload, bytes",
+    "phase", "power", "profile", "range", "rebuild took", "rebuilt", "first", "first minute", "last", "lasts", "rate", "rate at its end", "recovered after", "threads", "without pause, after it", "written", "jobs", "property",
     "result", "rounds", "router", "routes", "share", "slope over it", "state", "steady heat after", "step", "temperature", "test", "then", "there", "throttled, times", "to", "took", "under load", "way", "what", "work",
 }  # fmt: skip
 """Heads of columns that are everyday words, or name what the table itself explains."""

@@ -110,7 +110,7 @@ def test_the_style_of_storage_prints_parameters_of_engines_and_workloads_as_the_
     run = run_of(tmp_path, "era-raid-comparison.csv", ImportOptions())
     found = written([run], "storage", tmp_path / "a", ("csv", "md"))
     assert rows(found["storage-arrays.csv"]) == published("era-raid-comparison.csv") and "storage-workloads.csv" not in found
-    apart = "random write: no difference is proven between era_raid5_50 (2 500 000 IOPS) and linux_raid5 (150 000 IOPS), the furthest apart"
+    apart = "random write: era_raid5_50 (2 500 000 IOPS) is 16.7 × linux_raid5 (150 000 IOPS), the furthest apart, each measured once"
     assert apart in found["storage.md"].read_text()
     run = run_of(tmp_path, "era-workloads.csv", ImportOptions())
     found = written([run], "storage", tmp_path / "w", ("csv", "md"))

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from dutlab.methods.ports import Bench, Flow, Measured, Offer, Outcome
 from dutlab.methods.power_figures import with_readings
 from dutlab.methods.soak_power import measure
 from dutlab.report.gather import gather
+from dutlab.report.plots.curve_plot import curve_plot
 from dutlab.report.questions.per import divided, per_of
 from dutlab.report.questions.sides import open_run
 from dutlab.report.write import write_publication, write_report
@@ -213,9 +215,18 @@ def test_what_the_report_says_of_it(tmp_path):
     assert [row.cells[1] for row in states.rows][2:] == ["100 %, until stable", "100 %, link a only", "off"]
     assert "in steps of 1 W" in states.title
     assert "router: 90.0 W in phase full, 15.0 W in phase off." in section.words
-    spans = {curve.x_span for curve in section.curves}
-    assert len(spans) == 1 and {curve.y for curve in section.curves} >= {"watts", "celsius"}
-    assert [m.words for m in section.curves[0].moments] == [phase.name for phase in PHASES]
+    course = section.curves[0]
+    panels = [course]
+    while panels[-1].below is not None:
+        panels.append(panels[-1].below)
+    assert [panel.y for panel in panels] == ["watts", "celsius"], "one figure over the whole course"
+    assert len({panel.x_span for panel in panels}) == 1
+    assert [band.words for band in course.bands] == [phase.name for phase in PHASES]
+    assert [band.load for band in course.bands] == [phase.share for phase in PHASES]
+    assert all(before.end <= after.start for before, after in pairwise(course.bands))
+    plot = curve_plot(course, ["router"])
+    assert plot is not None
+    assert all(phase.name in str(plot.drawing.inline(plot.box, "")) for phase in PHASES)
 
 
 def test_what_is_made_up_is_said_before_every_figure(tmp_path):

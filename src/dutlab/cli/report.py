@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -77,20 +78,33 @@ def report(
 
 
 @click.command()
-@_RUNS
+@click.argument("runs", metavar="[RUN…]", nargs=-1, type=click.Path(path_type=Path, exists=True, file_okay=False))
 @click.option("--format", "image", type=click.Choice(["svg", "png"]), default="svg", help="[svg]")
 @click.option("--sample", "samples", metavar="NAME", multiple=True, help="Plot a sample over time instead; repeatable.")
+@click.option("--testbed", metavar="FILE", type=click.Path(path_type=Path, exists=True, dir_okay=False),
+              help="Draw the block diagram of a testbed file; no RUN.")  # fmt: skip
+@click.option("--lab", metavar="NAME", help="As --testbed, of an embedded lab.")
 @_OUT
 @JSON
-def plot(*, runs: tuple[Path, ...], image: str, samples: tuple[str, ...], out: Path | None, as_json: bool) -> None:
+def plot(
+    *, runs: tuple[Path, ...], image: str, samples: tuple[str, ...], testbed: Path | None, lab: str | None, out: Path | None, as_json: bool
+) -> None:
     """\b
     Example:
       dutlab plot runs/2026-11-21T0801Z-firewall-modes-3f2a --format png
       dutlab plot runs/2026-11-21T0801Z-firewall-modes-3f2a --sample cpu0_softirq_percent
+      dutlab plot --testbed testbed.yaml -o pictures
     """
     from dutlab.report.write import write_plots, write_sample_plots
 
-    written = write_sample_plots(runs, samples, format=image, out=out) if samples else write_plots(runs, format=image, out=out)
+    if (bool(runs), testbed is not None, lab is not None).count(True) != 1:
+        raise click.UsageError("give one of: RUN…, --testbed FILE, --lab NAME")
+    if not runs:
+        if samples:
+            raise click.UsageError("--sample is of runs, not of testbed files")
+        written = [_diagram(testbed, lab, image, out)]
+    else:
+        written = write_sample_plots(runs, samples, format=image, out=out) if samples else write_plots(runs, format=image, out=out)
     if as_json:
         say(json.dumps({"schema_version": 1, "written": [str(path) for path in written]}))
         return
@@ -98,3 +112,18 @@ def plot(*, runs: tuple[Path, ...], image: str, samples: tuple[str, ...], out: P
         say("no plots: the figures of these runs are not drawn; `dutlab report RUN --print` has their tables", err=True)
     for path in written:
         say(path)
+
+
+def _diagram(testbed: Path | None, lab: str | None, image: str, out: Path | None) -> Path:
+    """Write the block diagram of a testbed file or of a lab into the folder `out`, and return its path."""
+    from dutlab.report.model.testbed_map import map_of_testbed
+    from dutlab.report.plots.testbed_plot import plot_of_testbed
+    from dutlab.report.write import write_images
+    from dutlab.spec.lab_files import description
+    from dutlab.spec.loader import load_testbed
+
+    spec = load_testbed(testbed) if testbed is not None else description(str(lab)).testbed
+    found = map_of_testbed(spec.model_dump(mode="json"))
+    assert found is not None  # noqa: S101 -- a testbed file without hosts is refused
+    drawn = replace(plot_of_testbed(found), source=f"{testbed.name if testbed else f'lab {lab}'} · dutlab")
+    return write_images([drawn], out or Path(), format=image)[0]

@@ -52,6 +52,13 @@ class SiteContents:
             out.setdefault(run.device, []).append(run)
         return dict(sorted(out.items()))
 
+    def sheet_of(self, device: str) -> DeviceSheet:
+        """Return the device's sheet; what it leaves out is from the testbed file of the device's newest run that states it."""
+        sheet = self.sheets.get(device, DeviceSheet())
+        about = next((dict(run.about) for run in self.by_device.get(device, ()) if run.about), {})
+        price = about.pop("price", "")
+        return sheet.model_copy(update={"specification": {**about, **sheet.specification}, "price": sheet.price or price})
+
     def picture_of(self, device: str) -> str:
         """Return the file name of the device's picture in `devices/`."""
         return f"{self.pages[device].removesuffix('.html')}.png"
@@ -71,7 +78,7 @@ class ListedDevice(NamedTuple):
 
 def write_device(of: SiteContents, device: str) -> None:
     """Write the pages of a device. Raises StoreError."""
-    runs, page, sheet = of.by_device[device], of.pages[device], of.sheets.get(device, DeviceSheet())
+    runs, page, sheet = of.by_device[device], of.pages[device], of.sheet_of(device)
     picture = next((run.picture for run in runs if run.picture), b"")
     if picture:
         replace_file(of.site / "devices" / of.picture_of(device), picture)
@@ -101,9 +108,7 @@ def write_device(of: SiteContents, device: str) -> None:
 
 def write_index(of: SiteContents) -> None:
     """Write the first page, the list of devices. Raises StoreError."""
-    devices = [
-        ListedDevice(name, of.pages[name], of.sheets.get(name, DeviceSheet()), runs, ends_of(runs)) for name, runs in of.by_device.items()
-    ]
+    devices = [ListedDevice(name, of.pages[name], of.sheet_of(name), runs, ends_of(runs)) for name, runs in of.by_device.items()]
     parts = [devices[n : n + DEVICES_A_PAGE] for n in range(0, len(devices), DEVICES_A_PAGE)] or [[]]
     names = ["index.html" if n == 1 else f"index-{n}.html" for n in range(1, len(parts) + 1)]
     crumbs = (

@@ -18,6 +18,7 @@ from dutlab.report.pages.html import SitePlace, environment, html, page_words, s
 from dutlab.report.plots.of_report import plots_of
 from dutlab.report.plots.plot import Plot
 from dutlab.report.questions.claims import ClaimCard, as_text, cards_of, read_card
+from dutlab.report.sections.device import stated_rows
 from dutlab.report.sections.power import WATTS
 from dutlab.report.sections.watched import sample_means
 from dutlab.stats.summary import median
@@ -75,6 +76,8 @@ class SiteRun:
     limited: str = ""
     severe: tuple[str, ...] = ()
     modes: tuple[str, ...] = ()
+    about: Mapping[str, str] = field(default_factory=dict)
+    """Specification of the device, as its testbed file states it."""
     claims: tuple[SiteClaim, ...] = ()
     figures: tuple[FigureRow, ...] = field(default=(), repr=False)
     results: tuple[CellResult, ...] = field(default=(), repr=False)
@@ -137,11 +140,16 @@ def _show(site: Path, path: Path, wanted: RunToShow) -> SiteRun:
         imported=any(n.kind == "IMPORTED" for n in run_report.notes), started=run_report.course.started, ended=run_report.course.ended,
         trials=len(run_report.trials), unsuccessful=len(run_report.unsuccessful), manifest=run_report.manifest,
         fast=run_report.answer.fast, sure=run_report.answer.sure,
-        limited=run_report.answer.limited, severe=severe, modes=run_report.labels, claims=claims,
+        limited=run_report.answer.limited, severe=severe, modes=run_report.labels, about=_about(read), claims=claims,
         figures=tuple(_figures(wanted, run_report, read.records)), results=results_of(read.records), watts=_watts(read),
         excerpt=_excerpt(run_report, plots, wanted, place) if wanted.number else "",
         picture=plots[0].png() if plots and wanted.number == 1 else b"",
     )  # fmt: skip
+
+
+def _about(read: ReadRun) -> dict[str, str]:
+    hosts = read.testbed.get("hosts")
+    return stated_rows(hosts.get(dut_of(read.resolved))) if isinstance(hosts, Mapping) else {}
 
 
 def linked_pictures(report: RunReport) -> RunReport:

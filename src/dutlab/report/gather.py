@@ -27,6 +27,7 @@ from dutlab.report.model.words import duration_words, unit_for
 from dutlab.report.sections.additions import shown_additions
 from dutlab.report.sections.answer import answer_of
 from dutlab.report.sections.cpu_cost import cpu_cost, speed_sentence
+from dutlab.report.sections.device import device_section
 from dutlab.report.sections.disturbed import nearly_nothing_left, repeated, too_busy
 from dutlab.report.sections.facts import fact_rows, tools
 from dutlab.report.sections.headline import spread_sentence, with_limits
@@ -36,6 +37,7 @@ from dutlab.report.sections.limits import LimitContext, limits
 from dutlab.report.sections.lost_hosts import hosts_lost
 from dutlab.report.sections.optics import optics_section
 from dutlab.report.sections.power import power_section
+from dutlab.report.sections.power_course import power_course
 from dutlab.report.sections.profile import profile_section
 from dutlab.report.sections.sweep import RATE
 from dutlab.report.sections.watched import CoreMeans, checks, core_means, counters, cpus, losses, sample_means, samples_section
@@ -49,7 +51,7 @@ from dutlab.store.record import TrialRecord
 from dutlab.store.record_reader import with_parts
 from dutlab.store.run_folder import NewerRun, RunFolder
 from dutlab.subject import Way, subject_of
-from dutlab.workloads import ANY_FIGURES, WORKLOADS, WorkloadPlug, named, plug_of
+from dutlab.workloads import ANY_FIGURES, DRIVE, WORKLOADS, WorkloadPlug, named, plug_of
 
 if TYPE_CHECKING:
     from dutlab.analysis.doctor import Finding
@@ -132,13 +134,16 @@ def _report_of(read: ReadRun, base: Path) -> RunReport:
         sections=(
             *(_judged(s, of_row) for s in found_sections),
             *ladder,
-            *power_section(watched, groups, testbed),
+            *power_section(
+                watched, groups, testbed, power_course(read) if any(w.unit == "W" for of in watched.values() for w in of) else ()
+            ),
             *profile_section(run, groups, order),
             *instructions_section(run, groups, order),
             *samples_section(watched, groups, testbed),
             *optics_section(facts),
             *imported_section(groups),
             *drives,
+            *device_section(testbed, facts, dut),
         ),
         findings=_findings(read),
         limits=found_limits,
@@ -307,8 +312,8 @@ def _undone(number: int, cell: Cell, of: Group) -> TrialLine:
 
 
 def _deviations(cells: Sequence[Cell]) -> tuple[str, ...]:
-    """Return deviations from RFC 2544, which its section 3 asks a report to state."""
-    out = []
+    """Return deviations from RFC 2544, which its section 3 asks a report to state. It says nothing of drives."""
+    cells, out = [cell for cell in cells if plug_of(cell.workload).place != DRIVE], []
     short: dict[str, set[float]] = {}
     for cell in cells:
         duration = getattr(cell.setting, "duration_s", None)

@@ -32,6 +32,16 @@ class Moment:
 
 
 @dataclass(frozen=True)
+class Band:
+    """A stretch of the horizontal axis: a state, and the share of full load in it, from 0 to 1."""
+
+    start: float
+    end: float
+    words: str
+    load: float = 0.0
+
+
+@dataclass(frozen=True)
 class Curve:
     """A plot of one figure over another. Both names end in their unit."""
 
@@ -57,4 +67,8 @@ class Curve:
     x_ticks: tuple[tuple[float, str], ...] = ()
     """Ticks of the horizontal axis: value and text; empty for round values."""
     below: Curve | None = None
-    """Curve drawn below this one on the same horizontal axis; its axis and its moments apply to both."""
+    """Curve drawn below this one, and so on. The horizontal axis and the moments of the lowest apply to all."""
+    panel: str = ""
+    """Text above the panel of a curve that is drawn above or below others."""
+    bands: tuple[Band, ...] = ()
+    """States over time, drawn above the uppermost of several curves."""

@@ -20,6 +20,7 @@ from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import DoubtNote, NoteBook
 from dutlab.report.model.shown_tables import shared_marks
 from dutlab.report.model.table import Table
+from dutlab.report.model.testbed_map import TestbedMap
 from dutlab.report.model.watched_means import SampleMeans
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import RunFolder
@@ -116,6 +117,7 @@ class Section:
     drawings: tuple[DrawnTable, ...] = ()
     curves: tuple[Curve, ...] = ()
     flames: tuple[Flame, ...] = ()
+    diagrams: tuple[TestbedMap, ...] = ()
     words: tuple[str, ...] = ()
     """Findings in sentences."""
     unknown: tuple[str, ...] = ()

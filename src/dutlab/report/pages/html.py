@@ -28,6 +28,7 @@ from dutlab.report.plots.of_report import plots_of
 from dutlab.report.plots.palette import DARK, SERIES, dark_rules
 from dutlab.report.plots.plot import Plot
 from dutlab.report.plots.svg import TOLD_RULE
+from dutlab.report.plots.testbed_plot import TESTBED_PLOT
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -225,6 +226,7 @@ def _all_ranges(r: RunReport) -> bool:
 
 def _curves_of(section: Section, plots: Sequence[Plot]) -> list[Plot]:
     slugs = {curve.slug for curve in section.curves} | {flame.slug for flame in section.flames}
+    slugs |= {TESTBED_PLOT} if section.diagrams else set()
     return [plot for plot in plots if plot.name in slugs]
 
 

@@ -9,12 +9,14 @@ from dutlab.report.model.run_report import ReadRun, RunReport
 from dutlab.report.model.table import Cell, Column, Figure, Row, Table
 from dutlab.report.model.words import KPPS, PERCENT, Unit, column_words
 from dutlab.report.pages.publication import Contents
+from dutlab.report.pages.specification import diagrams_of, specification_tables
+from dutlab.report.plots.curve_plot import curve_plot
 from dutlab.report.plots.of_report import plots_of_table
 from dutlab.report.plots.plot import Plot
 from dutlab.report.sections.soak_power import ERROR, POWER, STATES
-from dutlab.report.sections.sweep import RATE, rate_words
+from dutlab.report.sections.sweep import RATE, SWEEP, rate_words
 
-_PLOTTED = ("kpps", "delivered", "latency-p50")
+_PLOTTED = ("kpps", "mbps-l1", "delivered", "latency-p50")
 
 
 def contents(reads: Sequence[ReadRun], reports: Sequence[RunReport]) -> Contents:
@@ -31,7 +33,12 @@ def contents(reads: Sequence[ReadRun], reports: Sequence[RunReport]) -> Contents
             else:
                 tables.append(_sizes(prefix, table))
                 plots[tables[-1].slug] = tuple(p for p in drawn if p.name.removeprefix(f"{table.slug}-") in _PLOTTED)
+        over = tuple(p for s in r.sections if s.workload == SWEEP for c in s.curves if (p := curve_plot(c, r.labels)) is not None)
+        if over and tables:
+            plots[tables[-1].slug] = (*plots.get(tables[-1].slug, ()), *over)
         tables += [_states(prefix, t) for s in r.sections for t in s.tables if t.slug == STATES]
+        tables += (specification := specification_tables(prefix, r))
+        plots |= {specification[-1].slug: diagrams_of(r)} if specification else {}
     return Contents(tuple(f"{h.about}: {h.sentence}" for r in reports for h in r.headlines), tuple(tables), plots)
 
 

@@ -13,7 +13,7 @@ from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import ReadRun, Section
 from dutlab.report.model.table import Column, Figure, Row, Table, figure_text
-from dutlab.report.model.words import plural
+from dutlab.report.model.words import Unit, plural
 from dutlab.report.sections import latency_times
 from dutlab.report.sections.rfc2544_variants import direction_of, file_words, networks, of_test, place_of, size_of, variant, variants
 from dutlab.spec.workloads.rfc2544 import Rfc2544Setting

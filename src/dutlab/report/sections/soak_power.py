@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 from dutlab.doubts import DoubtKind
-from dutlab.report.model.curve import Curve, Line, Moment
+from dutlab.report.model.curve import Band, Curve, Line, Moment
 from dutlab.report.model.figures import figure_of, value_of, value_or_dash
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
@@ -203,22 +204,41 @@ def _timeline(group: Group, text: str) -> Iterator[Curve]:
         ("heat", f"temperature{text}", "celsius", _CELSIUS, of_heat),
     ]  # fmt: skip
     limits = {float(limit) for row in record.tables.get("temperatures", ()) if (limit := row.get("limit_c")) is not None}
-    for slug, words, figure, unit, lines in drawn:
-        if any(points for _, points in lines):
-            yield Curve(
-                slug=f"soak-power-{group.planned[0]}-{slug}",
-                title=f"{words[0].upper()}{words[1:]}, {group.label}, link {group.cell.link_label}",
-                x_title="time",
-                x="time_s",
-                y_title=words,
-                y=figure,
-                lines=tuple(Line(label, points, gap=_gap(points)) for label, points in lines if points),
-                limits=tuple((f"limit {limit:g} °C", limit) for limit in sorted(limits)) if slug == "heat" else (),
-                moments=moments,
-                x_span=span,
-                y_unit=unit,
-                note=note,
-            )
+    curves = {
+        slug: Curve(
+            slug=f"soak-power-{group.planned[0]}-{slug}",
+            title=f"{words[0].upper()}{words[1:]}, {group.label}, link {group.cell.link_label}",
+            x_title="time",
+            x="time_s",
+            y_title=words,
+            y=figure,
+            lines=tuple(Line(label, points, gap=_gap(points)) for label, points in lines if points),
+            limits=tuple((f"limit {limit:g} °C", limit) for limit in sorted(limits)) if slug == "heat" else (),
+            moments=moments,
+            x_span=span,
+            y_unit=unit,
+            note=note,
+        )
+        for slug, words, figure, unit, lines in drawn
+        if any(points for _, points in lines)
+    }
+    if "power" in curves and "heat" in curves:
+        below = replace(curves.pop("heat"), moments=(), below=replace(curves.pop("rate"), moments=()) if "rate" in curves else None)
+        title = f"The whole course{text}, {group.label}, link {group.cell.link_label}"
+        yield replace(curves.pop("power"), slug=f"soak-power-{group.planned[0]}-course", title=title, bands=_bands(phases), below=below)
+    yield from curves.values()
+
+
+def _bands(phases: _Rows) -> tuple[Band, ...]:
+    """Return each phase with its load; a phase of the DUT switched off says so."""
+    return tuple(
+        Band(
+            float(row["from_s"] or 0.0), float(row["to_s"] or 0.0),
+            f"{row['phase']}{' (off)' if row['state'] == 'off' and row['phase'] != 'off' else ''}",
+            float(row["share_percent"] or 0.0) / 100,
+        )
+        for row in phases
+    )  # fmt: skip
 
 
 def _gap(points: Sequence[tuple[float, float]]) -> float | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator
 
 from dutlab.errors import ToolFailed
@@ -10,22 +11,30 @@ from dutlab.spec.workloads.fio import FioSetting
 from dutlab.spec.workloads.pts_setting import PtsSetting
 from dutlab.spec.workloads.storage_latency import StorageLatencySetting
 from dutlab.tools.fio import failure, latency, limit, pts, pts_verdict
-from dutlab.tools.fio.output import jobs_of, total
+from dutlab.tools.fio.meanwhile import HOST_LOG, host_cores, read_lines
+from dutlab.tools.fio.output import jobs_of, span_of, total
 from dutlab.tools.fio.program import figures_of, results_of
 from dutlab.tools.json_text import UnreadableError, read_object
 from dutlab.tools.raw_figures import CannotRecompute, KeptTrial, Recomputed
+
+_REPORT = re.compile(r"fio-(?P<host>.+)\.json")
 
 
 def fio_again(kept: KeptTrial) -> Recomputed:
     """Return the figures of one job, of all drives of the cell together. Raises CannotRecompute."""
     with _readable():
-        reports = [data for name, data in kept.raw.items() if name.startswith("fio-") and name.endswith(".json")]
+        found = ((_REPORT.fullmatch(name), data) for name, data in kept.raw.items())
+        reports = {name["host"]: read_object(data)[0] for name, data in found if name is not None}
         if not reports:
             raise ValueError("no report of fio is kept")
-        jobs = [job for data in reports for job in jobs_of(read_object(data)[0])]
+        by_host = {host: jobs_of(document) for host, document in reports.items()}
+        jobs = [job for of in by_host.values() for job in of]
         setting = kept.cell.setting
-        results = results_of(setting, jobs) if isinstance(setting, FioSetting) else {"": total(jobs)}
-        return {kept.cell.link_label: figures_of(results)}
+        if isinstance(setting, FioSetting) and setting.job:
+            return {kept.cell.link_label: figures_of(results_of(setting, jobs))}
+        spans = {host: span_of(reports[host], of) for host, of in by_host.items()}
+        readings = {host: read_lines(kept.raw[HOST_LOG.format(host)]) for host in reports if HOST_LOG.format(host) in kept.raw}
+        return {kept.cell.link_label: {**figures_of({"": total(jobs)}), **host_cores(spans, readings)}}
 
 
 def limit_again(kept: KeptTrial) -> Recomputed:

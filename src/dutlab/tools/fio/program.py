@@ -7,6 +7,7 @@ Every trial finds the drives again; a trial that writes also checks that they ar
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import os
 from collections import defaultdict
@@ -32,6 +33,7 @@ from dutlab.subject import joined
 from dutlab.tools.engine.binary import EngineFile, engine_on, find_engine
 from dutlab.tools.fio.arrivals import missed
 from dutlab.tools.fio.drives import FoundDrive, find, find_array, find_own_array, insist_unused, insist_within
+from dutlab.tools.fio.meanwhile import HOST_LOG, host_cores, watched
 from dutlab.tools.fio.output import JobOutput, cached_reads, jobs_of, of_results, rates_now, readings, span_of, total, version_of
 from dutlab.tools.generator_tool import GeneratorSite
 from dutlab.tools.json_text import UnreadableError, read_object
@@ -136,13 +138,20 @@ async def measure(site: GeneratorSite, cell: Cell) -> Measured:
     """Run one job on every drive of the cell. Raises MeasurementError, HostError."""
     drives_by_host = await drives_of(site, cell)
     setting = cell.setting_as(FioSetting)
-    fio_result = await run(site, drives_by_host, setting)
+    async with contextlib.AsyncExitStack() as stack:
+        watches = {host: await stack.enter_async_context(watched(site.hosts[host])) for host in drives_by_host}
+        fio_result = await run(site, drives_by_host, setting)
+    # The sections of a job file run in turn, so a mean over all of them would be the load of none.
+    cores = {} if setting.job else host_cores(fio_result.spans, {host: watch.readings for host, watch in watches.items()})
     places = fio_result.sections or {name: [job] for name, job in fio_result.jobs.items()}
     whole = results_of(setting, [job for jobs in places.values() for job in jobs])
     return Measured(
-        figures={**{name: figures_of(results_of(setting, jobs)) for name, jobs in places.items()}, cell.link_label: figures_of(whole)},
+        figures={
+            **{name: figures_of(results_of(setting, jobs)) for name, jobs in places.items()},
+            cell.link_label: {**figures_of(whole), **cores},
+        },
         doubts=(*fio_result.doubts, *doubts_of(drives_by_host)),
-        raw=fio_result.raw,
+        raw={**fio_result.raw, **{HOST_LOG.format(host): watch.raw for host, watch in watches.items()}},
         facts=facts_of(drives_by_host, fio_result),
         notes=[*filter(None, [setting.not_taken]), *(f"job {name} did no I/O" for name in setting.results if name not in whole)],
         readings=fio_result.readings,
