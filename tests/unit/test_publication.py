@@ -33,9 +33,9 @@ EXAMPLES, DATA = ROOT / "examples" / "published", ROOT / "tests" / "data"
 TEN_GIG = ImportOptions(BpsL1(10e9))
 
 
-def run_of(runs, name, options=TEN_GIG):
+def run_of(runs, name, options=TEN_GIG, day=21):
     trials = imported(name, (EXAMPLES / name).read_bytes(), options)
-    return write_imported(runs, Path(name).stem, trials, command=("dutlab", "import"), now=datetime(2026, 11, 21, tzinfo=UTC)).path
+    return write_imported(runs, Path(name).stem, trials, command=("dutlab", "import"), now=datetime(2026, 11, day, tzinfo=UTC)).path
 
 
 def rows(path):
@@ -205,6 +205,34 @@ def test_pairs_stand_before_and_after(tmp_path):
             heat = rows(found[f"matrix-map-{when}.csv"])
             by_server = dict(zip(heat[0], next(row for row in heat if row[0] == client), strict=True))
             assert by_server[f"{server}_gbps"] == value
+
+
+def test_the_older_run_is_before_whatever_the_order_of_the_arguments(tmp_path):
+    after, before = run_of(tmp_path, "tengig-after.csv", day=22), run_of(tmp_path, "tengig-before.csv", day=21)
+    one, other = (written(runs, "matrix", tmp_path / "-".join(r.name for r in runs)) for runs in ([after, before], [before, after]))
+    assert one["matrix-pairs.csv"].read_text() == other["matrix-pairs.csv"].read_text()
+    changes = {tuple(row[:2]): row[-1] for row in rows(one["matrix-pairs.csv"])[1:]}
+    assert changes["asus", "intel"] == f"{9.84 / 1.12:.2f} ×"
+
+
+def test_a_published_limit_names_the_settings_that_only_some_results_of_its_mode_have(tmp_path):
+    run = run_of(tmp_path, "apu2-openbsd.csv", ImportOptions())
+    limits = publication_of([run], "table")["limits"]
+    assert limits and len(set(limits)) == len(limits) and all("setperf" in words and "cpb" in words for words in limits)
+    of_links = publication_of([run_of(tmp_path, "e302-9d-iperf3.csv")], "review")["limits"]
+    assert all(words.split(":")[0].count(", ") == 1 for words in of_links if "line rate" not in words), "alike at every link: named once"
+
+
+def test_sentences_of_runs_with_the_same_modes_name_their_run(tmp_path):
+    runs = [run_of(tmp_path / str(day), "e302-9d-iperf3.csv", day=day) for day in (21, 22)]
+    document = publication_of(runs, "review")
+    for part in ("answers", "limits", "certainty"):
+        assert len(set(document[part])) == len(document[part]), part
+        assert all(any(words.startswith(run.name) for run in runs) for words in document[part]), part
+
+
+def publication_of(runs, style):
+    return json.loads(written(runs, style, runs[0] / "report", ("json",))[f"{style}.json"].read_text())
 
 
 def test_a_reader_is_told_how_fast_how_sure_and_why_not_faster(tmp_path):

@@ -12,7 +12,7 @@ from dutlab.choices import FORMATS
 from dutlab.errors import InputError
 from dutlab.printable import printable
 from dutlab.report.gather import gather, read_run, report_of
-from dutlab.report.model.run_report import RunReport
+from dutlab.report.model.run_report import ReadRun, RunReport
 from dutlab.report.model.run_tables import check_tables, fact_tables, limit_tables, unsuccessful_tables
 from dutlab.report.model.words import plural
 from dutlab.report.pages.csv_table import table_csv
@@ -133,7 +133,9 @@ def write_publication(runs: Sequence[Path], *, style: str, formats: Sequence[str
 
 
 def _publication(runs: Sequence[Path], style: str, folder: Path) -> Publication:
-    reads = [read_run(path) for path in dict.fromkeys(p.resolve() for p in runs)]
+    reads: list[ReadRun] = []
+    for path in dict.fromkeys(p.resolve() for p in runs):
+        reads.append(read_run(path, first_note=1 + sum(len(read.book.notes) for read in reads)))
     with reading(runs[0]):
         return publication(style, reads, [report_of(read, folder.resolve()) for read in reads])
 

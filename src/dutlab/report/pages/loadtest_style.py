@@ -9,7 +9,7 @@ from dutlab.report.model.groups import Group
 from dutlab.report.model.run_report import ReadRun, RunReport
 from dutlab.report.model.table import Column, Figure, Row, Table
 from dutlab.report.model.words import MBPS, PERCENT, Unit, size_order
-from dutlab.report.pages.publication import Contents
+from dutlab.report.pages.publication import Contents, label_words
 from dutlab.report.plots.curve_plot import curve_plot
 from dutlab.report.plots.row_plots import Bar, bar_plot
 
@@ -46,7 +46,7 @@ def contents(reads: Sequence[ReadRun], reports: Sequence[RunReport]) -> Contents
         of_size = [Bar(str(of[0]), products.index(str(of[0])), v) for of in cells if of[1] == size and isinstance(v := of[3], Figure)]
         bars += [bar_plot(f"loadtest-{size}", f"Load {size}: the most on the wire, L1", of_size, MBPS)] if of_size else []
     ramps = [curve_plot(c, r.labels) for r in reports for s in r.sections if s.workload == "loadtest" for c in s.curves]
-    words = [sentence for r in reports for s in r.sections if s.workload == "loadtest" for sentence in s.words]
+    words = [f"{label_words(r, reports)}{line}" for r in reports for s in r.sections if s.workload == "loadtest" for line in s.words]
     return Contents(tuple(words), (table,), {"loadtest": tuple(p for p in [*bars, *ramps] if p is not None)})
 
 

@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 from dutlab.report.model.figures import value_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.run_report import ReadRun, RunReport
 from dutlab.report.model.table import Cell, Column, Figure, Row, Table
 from dutlab.report.model.words import COUNT, Unit
-from dutlab.report.pages.publication import Contents
+from dutlab.report.pages.publication import Contents, label_words
 from dutlab.report.sections.matrix import hosts_of, pair_of, variant_of
 from dutlab.store.read import hosts_along
 
 _GOODPUT = Unit("Gb/s", 1e9, 2)
+_LAST = datetime.max.replace(tzinfo=UTC)
+"""Place of a run without a trial: after all others."""
 Pair = tuple[str, str]
 
 
 def contents(reads: Sequence[ReadRun], reports: Sequence[RunReport]) -> Contents:
-    """Return a table of pairs with columns for each run and mode, then a heat map of each."""
+    """Return a table of pairs with columns for each run and mode, the oldest run first, then a heat map of each."""
+    in_time = sorted(zip(reads, reports, strict=True), key=lambda of: min((r.started for r in of[0].records), default=_LAST))
+    reads, reports = [read for read, _ in in_time], [report for _, report in in_time]
     variants = [(name, read, of_pair) for read in reads for label in read.labels for name, of_pair in _variants(read, label, reads)]
     if not variants:
         return Contents((), (), {})
-    words = tuple(sentence for r in reports for s in r.sections if s.workload == "matrix" for sentence in s.words)
+    words = tuple(f"{label_words(r, reports)}{line}" for r in reports for s in r.sections if s.workload == "matrix" for line in s.words)
     every = (_value(g, read, "goodput_bps") for _, read, of_pair in variants for g in of_pair.values())
     darkest = max((v.median for v in every if isinstance(v, Figure)), default=None)
     return Contents(words, (_list(variants), *(_map(name, read, of_pair, darkest) for name, read, of_pair in variants)), {})

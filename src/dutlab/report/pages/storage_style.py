@@ -13,7 +13,7 @@ from dutlab.report.model.groups import Group
 from dutlab.report.model.run_report import ReadRun, RunReport
 from dutlab.report.model.table import Column, Figure, Row, Table, number_text
 from dutlab.report.model.words import alike_names, better_of, in_order, setting_words, unit_of
-from dutlab.report.pages.publication import Contents
+from dutlab.report.pages.publication import Contents, label_words, run_words
 from dutlab.report.sections.headline import compared
 from dutlab.store.record import PUBLISHED
 from dutlab.subject import FigureName, figure_name
@@ -43,10 +43,10 @@ def contents(reads: Sequence[ReadRun], reports: Sequence[RunReport]) -> Contents
         alike = [(asked, [g for g in groups if _asked(g, groups) == asked]) for asked in dict.fromkeys(_asked(g, groups) for g in groups)]
         beside = [(asked, same) for asked, same in alike if len({g.label for g in same}) > 1]
         tables += [_arrays(prefix, beside, read)] if beside else []
-        fast += _fastest(beside, read) or report.answer.fast
+        fast += [f"{run_words(report, reports)}{line}" for line in _fastest(beside, read) or report.answer.fast]
         rest = [g for g in groups if not any(g in same for _, same in beside)]
         tables += [_workloads(prefix, rest, read)] if rest else []
-    words = [sentence for r in reports for s in r.sections if s.workload in _WORKLOADS for sentence in s.words]
+    words = [f"{label_words(r, reports)}{line}" for r in reports for s in r.sections if s.workload in _WORKLOADS for line in s.words]
     return Contents((*fast, *words), tuple(tables), {})
 
 
