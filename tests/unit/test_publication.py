@@ -188,9 +188,41 @@ def test_its_ciphers_stand_as_shares_of_the_baseline(tmp_path):
 def test_the_ramps_of_the_apu6_come_out_as_they_were_printed(tmp_path):
     found = written([run_of(tmp_path, "apu6-loadtest.csv", ImportOptions())], "loadtest", tmp_path)
     ours = rows(found["loadtest-loadtest.csv"])
-    assert ours[0] == ["product", "loadtest", "kpps", "mbps_l1", "percent_of_linerate_l1"]
-    printed = {(product, load): rest for product, load, *rest in published("apu6-loadtest.csv")[1:]}
-    assert {(product, load): rest for product, load, *rest in ours[1:]} == printed
+    assert ours[0] == ["product", "loadtest", "kpps", "mbps_l1", "percent_of_linerate_l1", "needed_ratio"]
+    assert [row[:-1] for row in ours[1:]] == published("apu6-loadtest.csv")[1:], "products and loads in the order of the file"
+    needed = {(product, load): float(share) for product, load, *_, share in ours[1:]}
+    assert needed["danos", "64b"] == pytest.approx(200 / 154.62, abs=5e-4)
+
+
+def ramps(runs, name, text):
+    trials = imported(f"{name}.csv", text.encode(), ImportOptions())
+    return write_imported(runs, name, trials, command=(), now=datetime(2026, 11, 21, tzinfo=UTC)).path
+
+
+RAMP = "mode,workload,tool,links,link,frame_size,cores,max_received_kpps,max_line_percent\n{}\n".format
+
+
+def test_runs_of_one_mode_are_named_by_their_experiments_or_by_the_user(tmp_path):
+    runs = [
+        ramps(tmp_path, name, RAMP(f"router,loadtest,trex,a,a+a.back,64,4,{kpps},154")) for name, kpps in (("linux", 97), ("vpp", 1780))
+    ]
+    products = [row[0] for row in rows(written(runs, "loadtest", tmp_path / "a")["loadtest-loadtest.csv"])[1:]]
+    assert products == ["linux", "vpp"]
+    (table,) = write_publication(runs, style="loadtest", formats=("csv",), out=tmp_path / "b", names=("one", "two"))
+    head, *body = rows(table)
+    assert [row[0] for row in body] == ["one", "two"] and float(body[0][head.index("needed_cores")]) == pytest.approx(
+        4 * 200 / 154, abs=0.05
+    )
+    for names in (("one",), ("same", "same")):
+        with pytest.raises(InputError):
+            write_publication(runs, style="loadtest", formats=("csv",), out=tmp_path / "c", names=names)
+
+
+def test_rows_of_a_ramp_that_differ_in_a_setting_or_link_say_so(tmp_path):
+    text = RAMP("as-found,loadtest,trex,a,a,imix,4,97,20\nas-found,loadtest,trex,b,b,imix,4,98,20\nas-found,loadtest,trex,a,a,imix,2,50,10")
+    head, *body = rows(written([ramps(tmp_path, "x", text)], "loadtest", tmp_path / "out")["loadtest-loadtest.csv"])
+    assert {"link", "settings"} <= {*head}
+    assert len({tuple(row[: head.index("kpps")]) for row in body}) == len(body) == 3
 
 
 def test_pairs_stand_before_and_after(tmp_path):

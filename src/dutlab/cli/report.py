@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -21,58 +22,71 @@ _OUT = click.option("-o", "--output", "out", type=click.Path(path_type=Path), he
 @_RUNS
 @click.option("--format", "formats", multiple=True, type=click.Choice(list(FORMATS)), help="Repeatable.   [all four]")
 @click.option("--style", type=click.Choice(STYLES), help="The tables and figures that one style of review prints.")
+@click.option("--as", "names", multiple=True, metavar="NAME", help="With --style: name of each RUN, in their order.  [of its experiment]")
 @click.option("--print", "printed", is_flag=True, help="Print the answer and its tables here; write no file.")
 @click.option("--verbose", is_flag=True, help="With --print: every table and note.")
 @click.option("--json", "as_json", is_flag=True, help="As --format json -o -: for programs.")
 @click.option("-o", "--output", "out", type=click.Path(path_type=Path, allow_dash=True),
               help="Where to write; - writes one format to standard output.  [the run's folder]")  # fmt: skip
 def report(
-    *, runs: tuple[Path, ...], formats: tuple[str, ...], style: str | None, printed: bool, verbose: bool, as_json: bool, out: Path | None
+    *,
+    runs: tuple[Path, ...],
+    formats: tuple[str, ...],
+    style: str | None,
+    names: tuple[str, ...],
+    printed: bool,
+    verbose: bool,
+    as_json: bool,
+    out: Path | None,
 ) -> None:
     """\b
     Example:
       dutlab report runs/2026-11-21T0801Z-firewall-modes-3f2a --format html
       dutlab report runs/2026-11-21T0801Z-firewall-modes-3f2a --style review --print
+      dutlab report runs/*-loadtest-* --style loadtest --as linux --as vpp
       dutlab report runs/2026-11-21T0801Z-firewall-modes-3f2a --print
       dutlab report runs/2026-11-21T0801Z-firewall-modes-3f2a --json | jq .runs[].answer
     """
-    from dutlab.report.write import (
-        print_publication,
-        print_report,
-        report_text,
-        write_and_gather,
-        write_publication,
-    )
+    from dutlab.report.write import print_report, report_text, write_and_gather
 
     if as_json:
         if formats or out or style or printed:
             raise click.UsageError("--json cannot be combined with --format, --style, --print or -o")
         formats, out = ("json",), Path("-")
-    if verbose and not printed:
-        raise click.UsageError("--verbose needs --print")
-    if printed:
-        if formats or out:
-            raise click.UsageError("--print cannot be combined with --format or -o")
-        width, colour = terminal()
-        lines = (
-            print_publication(runs, style=style, width=width, colour=colour)
-            if style
-            else print_report(runs, width=width, colour=colour, verbose=verbose)
-        )
-        say_paged(list(lines))
-        return
-    wanted = formats or tuple(FORMATS)
-    if out is not None and str(out) == "-":
-        if len(wanted) != 1 or style:
-            raise click.UsageError("-o - writes one report of one --format, without --style")
-        sys.stdout.buffer.write(report_text(runs, wanted[0]))
-        return
+    to_output = out is not None and str(out) == "-"
+    for wrong, words in (
+        (names and style is None, "--as needs --style"),
+        (verbose and not printed, "--verbose needs --print"),
+        (printed and (formats or out), "--print cannot be combined with --format or -o"),
+        (to_output and (len(formats) != 1 or style), "-o - writes one report of one --format, without --style"),
+    ):
+        if wrong:
+            raise click.UsageError(words)
     if style is not None:
-        written = write_publication(runs, style=style, formats=wanted, out=out)
-    else:
-        written, answers = write_and_gather(runs, formats=wanted, out=out)
-        print_answers({path.resolve(): path for path in runs}.values(), answers)
+        _in_style(runs, style, names, formats=() if printed else formats or tuple(FORMATS), out=out)
+        return
+    if printed:
+        width, colour = terminal()
+        say_paged(list(print_report(runs, width=width, colour=colour, verbose=verbose)))
+        return
+    if to_output:
+        sys.stdout.buffer.write(report_text(runs, formats[0]))
+        return
+    written, answers = write_and_gather(runs, formats=formats or tuple(FORMATS), out=out)
+    print_answers({path.resolve(): path for path in runs}.values(), answers)
     for path in written:
+        say(path)
+
+
+def _in_style(runs: Sequence[Path], style: str, names: Sequence[str], *, formats: Sequence[str], out: Path | None) -> None:
+    """Write the runs in a style; without `formats` print them."""
+    from dutlab.report.write import print_publication, write_publication
+
+    if not formats:
+        width, colour = terminal()
+        say_paged(list(print_publication(runs, style=style, width=width, colour=colour, names=names)))
+        return
+    for path in write_publication(runs, style=style, formats=formats, out=out, names=names):
         say(path)
 
 

@@ -84,4 +84,10 @@ def _value(group: Group | None, read: ReadRun, figure: str) -> Cell:
 
 
 def _name(read: ReadRun, label: str, reads: Sequence[ReadRun]) -> str:
-    return label if label and sum(label in other.labels for other in reads) == 1 else read.run.name
+    """Return the mode, if only one run has it; else the run's experiment, if only one run has that, else its folder."""
+    if label and sum(label in other.labels for other in reads) == 1:
+        return label
+    names = [str(other.experiment.get("name") or "") for other in reads]
+    own = names[reads.index(read)]
+    name = own if own and names.count(own) == 1 else read.run.name
+    return f"{name}, {label}" if len(read.labels) > 1 else name
