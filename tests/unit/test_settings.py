@@ -93,6 +93,7 @@ OF_WORKLOAD = {
         "gamma_ratio": st.floats(0.001, 1), "first_connections": counts, "most_connections": counts, "error_connections": counts,
         "table_connections": st.none() | counts, "expires_s": st.none() | seconds,
     },
+    "loadtest": {"verify_traffic": st.booleans()},
     "routes": {"goals": st.none(), "preset": st.none()},
     "fio": {
         "options": st.dictionaries(st.sampled_from(["rw", "bs", "iodepth"]), st.sampled_from(["randread", "4k", "16"]), max_size=3),

@@ -429,6 +429,10 @@ class Bench:
     readings: Readings | None = None
     """Sensor readings; None if no sensor reports during the trial. `power` is None if the DUT cannot be switched."""
     power: PowerControl | None = None
+    ask: Callable[[str], Awaitable[str]] | None = None
+    """Question to a person, who answers in a line; None if there is no person."""
+    plain: Generator | None = None
+    """Generator whose offers are neither judged nor counted, for loads that are not results; None: `generator`."""
     again: int = 0
     """Number of repeats of a disturbed load, for methods that repeat loads themselves (`Offer.once`)."""
     tell: Tell = nobody
