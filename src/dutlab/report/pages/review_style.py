@@ -29,7 +29,7 @@ def contents(reads: Sequence[ReadRun], reports: Sequence[RunReport]) -> Contents
             if drawing.kind == "links":
                 tables += [_goodput(prefix, table), *_shares(prefix, table)]
                 plots[tables[-1].slug] = tuple(drawn)
-            else:
+            elif drawing.kind == "sizes":
                 tables.append(_sizes(prefix, table))
                 plots[tables[-1].slug] = tuple(p for p in drawn if p.name.removeprefix(f"{table.slug}-") in _PLOTTED)
         tables += [_states(prefix, t) for s in r.sections for t in s.tables if t.slug == STATES]
