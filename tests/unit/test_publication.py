@@ -21,6 +21,7 @@ from dutlab.interop.fio_run import imported as fio_trials
 from dutlab.interop.imported_run import ImportOptions, write_imported
 from dutlab.report.gather import gather
 from dutlab.report.model.table import Figure
+from dutlab.report.model.words import rates_in
 from dutlab.report.write import write_publication, write_report
 from dutlab.store.cell_figures import name_words
 from dutlab.units import BpsL1
@@ -329,3 +330,24 @@ def test_what_limited_the_apu6_is_what_its_reviewer_found(tmp_path):
     assert {(row.label, row.size) for row in limits if row.words == "limited by line rate"} == {("vpp", "imix"), ("danos", "imix")}
     assert {row.words for row in limits if row.size == "64b"} == {"limited by the DUT's processor: its cost per packet"}
     assert len(limits) == 8 and all(row.links == "a+a.back" for row in limits)
+
+
+@pytest.mark.parametrize(("unit", "bits"), [("MB/s", 8e6), ("MiB/s", 8 * 2**20)])
+def test_a_reader_chooses_megabytes_of_either_kind(tmp_path, unit, bits):
+    run = run_of(tmp_path, "e302-9d-iperf3.csv")
+    with rates_in(unit):
+        page = written([run], "review", tmp_path / "out", ("md", "csv"))
+        report = gather(run, run)
+        assert unit in report.answer.tables[0].caption
+    shown, printed = (rows(of)[1:] for of in (page["review-iperf3-goodput.csv"], DATA / "e302-9d-iperf3.csv"))
+    for ours, theirs in zip(shown, printed, strict=True):
+        assert [float(cell.replace("\u202f", "")) for cell in ours[1:]] == pytest.approx(
+            [float(cell) * 1e9 / bits for cell in theirs[1:]], abs=0.06
+        )
+    assert unit in page["review.md"].read_text() and "Gb/s" in gather(run, run).answer.tables[0].caption
+
+
+def test_published_mebibytes_keep_their_digits_in_the_chosen_unit(tmp_path):
+    run = run_of(tmp_path, "apu2-openbsd.csv", ImportOptions())
+    said = CliRunner().invoke(dutlab, ["report", str(run), "--style", "table", "--unit", "MiB/s", "--print"])
+    assert said.exit_code == 0 and all(row[-1] in said.output for row in published("apu2-openbsd-factors.csv")[1:])

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from dutlab.choices import FORMATS, STYLES
+from dutlab.choices import FORMATS, RATES, STYLES
 from dutlab.cli.manner import print_answers
 from dutlab.cli.options import JSON
 from dutlab.cli.terminal import say, say_paged, terminal
@@ -23,6 +23,7 @@ _OUT = click.option("-o", "--output", "out", type=click.Path(path_type=Path), he
 @click.option("--format", "formats", multiple=True, type=click.Choice(list(FORMATS)), help="Repeatable.   [all four]")
 @click.option("--style", type=click.Choice(STYLES), help="The tables and figures that one style of review prints.")
 @click.option("--as", "names", multiple=True, metavar="NAME", help="With --style: name of each RUN, in their order.  [of its experiment]")
+@click.option("--unit", type=click.Choice(RATES), help="Unit of rates of bits and bytes: MB/s is 10⁶ bytes, MiB/s is 2²⁰.  [by size]")
 @click.option("--print", "printed", is_flag=True, help="Print the answer and its tables here; write no file.")
 @click.option("--verbose", is_flag=True, help="With --print: every table and note.")
 @click.option("--json", "as_json", is_flag=True, help="As --format json -o -: for programs.")
@@ -34,6 +35,7 @@ def report(
     formats: tuple[str, ...],
     style: str | None,
     names: tuple[str, ...],
+    unit: str | None,
     printed: bool,
     verbose: bool,
     as_json: bool,
@@ -44,10 +46,11 @@ def report(
       dutlab report runs/2026-11-21T0801Z-firewall-modes-3f2a --format html
       dutlab report runs/2026-11-21T0801Z-firewall-modes-3f2a --style review --print
       dutlab report runs/*-loadtest-* --style loadtest --as linux --as vpp
-      dutlab report runs/2026-11-21T0801Z-firewall-modes-3f2a --print
+      dutlab report runs/2026-11-21T0801Z-firewall-modes-3f2a --print --unit MB/s
       dutlab report runs/2026-11-21T0801Z-firewall-modes-3f2a --json | jq .runs[].answer
     """
-    from dutlab.report.write import print_report, report_text, write_and_gather
+    from dutlab.report.model.words import rates_in
+    from dutlab.report.write import print_report, report_text
 
     if as_json:
         if formats or out or style or printed:
@@ -62,17 +65,23 @@ def report(
     ):
         if wrong:
             raise click.UsageError(words)
-    if style is not None:
-        _in_style(runs, style, names, formats=() if printed else formats or tuple(FORMATS), out=out)
-        return
-    if printed:
-        width, colour = terminal()
-        say_paged(list(print_report(runs, width=width, colour=colour, verbose=verbose)))
-        return
-    if to_output:
-        sys.stdout.buffer.write(report_text(runs, formats[0]))
-        return
-    written, answers = write_and_gather(runs, formats=formats or tuple(FORMATS), out=out)
+    with rates_in(unit):
+        if style is not None:
+            _in_style(runs, style, names, formats=() if printed else formats or tuple(FORMATS), out=out)
+        elif printed:
+            width, colour = terminal()
+            say_paged(list(print_report(runs, width=width, colour=colour, verbose=verbose)))
+        elif to_output:
+            sys.stdout.buffer.write(report_text(runs, formats[0]))
+        else:
+            _write(runs, formats or tuple(FORMATS), out)
+
+
+def _write(runs: Sequence[Path], formats: Sequence[str], out: Path | None) -> None:
+    """Write reports, and print their answers and paths."""
+    from dutlab.report.write import write_and_gather
+
+    written, answers = write_and_gather(runs, formats=formats, out=out)
     print_answers({path.resolve(): path for path in runs}.values(), answers)
     for path in written:
         say(path)

@@ -9,7 +9,7 @@ from dutlab.report.model.figures import value_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.run_report import ReadRun, RunReport
 from dutlab.report.model.table import Cell, Column, Figure, Row, Table
-from dutlab.report.model.words import COUNT, Unit
+from dutlab.report.model.words import COUNT, Unit, chosen_rate
 from dutlab.report.pages.publication import Contents, label_words
 from dutlab.report.sections.matrix import hosts_of, pair_of, variant_of
 from dutlab.store.read import hosts_along
@@ -38,8 +38,9 @@ def _list(found: Sequence[tuple[str, ReadRun, dict[Pair, Group]]]) -> Table:
     heads = [Column("client"), Column("server")]
     for name, _, _ in found:
         before, slug = (name, f"{name}_") if several else ("", "")
+        unit = chosen_rate() or _GOODPUT
         heads += [
-            Column(before, "goodput_bps", _GOODPUT, f"{slug}gbps"),
+            Column(before, "goodput_bps", unit, f"{slug}{_in_name(unit)}"),
             Column(f"{before}: retries".removeprefix(": "), "retransmits", COUNT, f"{slug}retries"),
         ]
     heads += [Column("change", name="ratio", align="right")] if len(found) == 2 else []  # noqa: PLR2004 -- before and after
@@ -62,7 +63,8 @@ def _map(name: str, read: ReadRun, of_pair: dict[Pair, Group], darkest: float | 
         Row("", (client, *("" if client == server else _value(of_pair.get((client, server)), read, "goodput_bps") for server in hosts)))
         for client in hosts
     ]
-    heads = (Column("client"), *(Column(f"to {host}", "goodput_bps", _GOODPUT, f"{host}_gbps") for host in hosts))
+    unit = chosen_rate() or _GOODPUT
+    heads = (Column("client"), *(Column(f"to {host}", "goodput_bps", unit, f"{host}_{_in_name(unit)}") for host in hosts))
     title = f"{name}: from the host of the row to the host of the column"
     return Table(f"map-{name}", title, heads, tuple(rows), first="", shaded=True, darkest=darkest)
 
@@ -75,6 +77,11 @@ def _variants(read: ReadRun, label: str, reads: Sequence[ReadRun]) -> list[tuple
             of.setdefault(variant_of(g), {})[pair_of(g)] = g
     name = _name(read, label, reads)
     return [(f"{name}, {variant}" if len(of) > 1 else name, pairs) for variant, pairs in of.items()]
+
+
+def _in_name(unit: Unit) -> str:
+    """Return the unit as in names of columns: `gbps`."""
+    return unit.name.replace("/s", "ps").lower() if unit.name.endswith("b/s") else unit.name.replace("/", "p").lower()
 
 
 def _value(group: Group | None, read: ReadRun, figure: str) -> Cell:
