@@ -351,3 +351,15 @@ def test_published_mebibytes_keep_their_digits_in_the_chosen_unit(tmp_path):
     run = run_of(tmp_path, "apu2-openbsd.csv", ImportOptions())
     said = CliRunner().invoke(dutlab, ["report", str(run), "--style", "table", "--unit", "MiB/s", "--print"])
     assert said.exit_code == 0 and all(row[-1] in said.output for row in published("apu2-openbsd-factors.csv")[1:])
+
+
+def test_the_figures_of_a_style_are_pictures_too(tmp_path):
+    run = run_of(tmp_path, "apu6-loadtest.csv", ImportOptions())
+    said = CliRunner().invoke(dutlab, ["plot", str(run), "--style", "loadtest", "-o", str(tmp_path / "plots"), "--json"])
+    names = [Path(path).name for path in json.loads(said.output)["written"]]
+    assert names == ["loadtest-imix.svg", "loadtest-64b.svg"] and all((tmp_path / "plots" / name).is_file() for name in names)
+
+
+def test_a_ramps_publication_names_the_least_and_the_most_of_each_load(tmp_path):
+    answers = publication_of([run_of(tmp_path, "apu6-loadtest.csv", ImportOptions())], "loadtest")["answers"]
+    assert len(answers) == 2 and "openbsd" in answers[0] and "danos" in answers[0] and "linux" in answers[1]

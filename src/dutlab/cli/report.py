@@ -102,18 +102,39 @@ def _in_style(runs: Sequence[Path], style: str, names: Sequence[str], *, formats
 @click.command()
 @_RUNS
 @click.option("--format", "image", type=click.Choice(["svg", "png"]), default="svg", help="[svg]")
+@click.option("--style", type=click.Choice(STYLES), help="The figures that one style of review prints.")
+@click.option("--as", "names", multiple=True, metavar="NAME", help="With --style: name of each RUN, in their order.  [of its experiment]")
+@click.option("--unit", type=click.Choice(RATES), help="Unit of rates of bits and bytes: MB/s is 10⁶ bytes, MiB/s is 2²⁰.  [by size]")
 @click.option("--sample", "samples", metavar="NAME", multiple=True, help="Plot a sample over time instead; repeatable.")
 @_OUT
 @JSON
-def plot(*, runs: tuple[Path, ...], image: str, samples: tuple[str, ...], out: Path | None, as_json: bool) -> None:
+def plot(
+    *,
+    runs: tuple[Path, ...],
+    image: str,
+    style: str | None,
+    names: tuple[str, ...],
+    unit: str | None,
+    samples: tuple[str, ...],
+    out: Path | None,
+    as_json: bool,
+) -> None:
     """\b
     Example:
       dutlab plot runs/2026-11-21T0801Z-firewall-modes-3f2a --format png
+      dutlab plot runs/*-loadtest-* --style loadtest --format png
       dutlab plot runs/2026-11-21T0801Z-firewall-modes-3f2a --sample cpu0_softirq_percent
     """
-    from dutlab.report.write import write_plots, write_sample_plots
+    from dutlab.report.model.words import rates_in
+    from dutlab.report.write import write_plots, write_sample_plots, write_style_plots
 
-    written = write_sample_plots(runs, samples, format=image, out=out) if samples else write_plots(runs, format=image, out=out)
+    if (samples and style) or (names and style is None):
+        raise click.UsageError("--style and --sample exclude one another" if samples else "--as needs --style")
+    with rates_in(unit):
+        if style is not None:
+            written = write_style_plots(runs, style, format=image, out=out, names=names)
+        else:
+            written = write_sample_plots(runs, samples, format=image, out=out) if samples else write_plots(runs, format=image, out=out)
     if as_json:
         say(json.dumps({"schema_version": 1, "written": [str(path) for path in written]}))
         return

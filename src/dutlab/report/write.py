@@ -151,6 +151,15 @@ def _publication(runs: Sequence[Path], style: str, folder: Path, names: Sequence
         return publication(style, reads, [report_of(read, folder.resolve()) for read in reads])
 
 
+def write_style_plots(runs: Sequence[Path], style: str, *, format: str, out: Path | None, names: Sequence[str] = ()) -> list[Path]:  # noqa: A002 - as below
+    """Write every plot of a style as a separate picture, as write_plots() does. Raises the errors of write_publication()."""
+    _insist([format], IMAGES)
+    document = _publication(runs, style, runs[0], names)
+    source = f"{', '.join(r.name for r in document.runs)} · dutlab"
+    plots = [replace(plot, source=source) for of in document.contents.plots.values() for plot in of]
+    return _write_plots([(plot.name, plot) for plot in plots], out or _folder(runs, None, "plots"), format)
+
+
 def write_plots(runs: Sequence[Path], *, format: str, out: Path | None) -> list[Path]:  # noqa: A002 - the word that users write
     """Write every plot of the report as a separate picture and return their paths; without `out` into `report/plots` of the first run.
 

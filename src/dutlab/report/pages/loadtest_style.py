@@ -11,7 +11,7 @@ from dutlab.physics.ceilings.share import share_needed
 from dutlab.report.model.figures import value_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.run_report import ReadRun, RunReport
-from dutlab.report.model.table import Cell, Column, Figure, Row, Table
+from dutlab.report.model.table import Cell, Column, Figure, Row, Table, figure_text
 from dutlab.report.model.words import MBPS, PERCENT, SIZES, Unit, alike_names, setting_words
 from dutlab.report.pages.publication import Contents, label_words
 from dutlab.report.plots.curve_plot import curve_plot
@@ -81,7 +81,23 @@ def contents(reads: Sequence[ReadRun], reports: Sequence[RunReport]) -> Contents
             bars.append(bar_plot(f"loadtest-{load}", f"Load {load}: the most on the wire, L1", rows, MBPS))
     curves = [curve_plot(c, r.labels) for r in reports for s in r.sections if s.workload == "loadtest" for c in s.curves]
     words = [f"{label_words(r, reports)}{line}" for r in reports for s in r.sections if s.workload == "loadtest" for line in s.words]
-    return Contents(tuple(words), (table,), {"loadtest": tuple(p for p in [*bars, *curves] if p is not None)})
+    return Contents(tuple(words or _ranges(ramps, loads)), (table,), {"loadtest": tuple(p for p in [*bars, *curves] if p is not None)})
+
+
+def _ranges(ramps: Sequence[_Ramp], loads: Sequence[str]) -> Iterable[str]:
+    """Yield the least and the most of each load, as `imix: from 145.52 kpps (openbsd) to 655.53 kpps (danos)`."""
+    for load in loads:
+        of_load = [r for r in ramps if r.load == load and isinstance(r.value(_MOST), Figure)]
+        named = [
+            (v, name)
+            for name, r in zip(_names(of_load) if of_load else (), of_load, strict=True)
+            if isinstance(v := r.value(_MOST), Figure)
+        ]
+        if len(named) > 1:
+            low, high = (
+                f"{figure_text(v, _FRAMES)} ({name})" for v, name in (pick(named, key=lambda of: of[0].median) for pick in (min, max))
+            )
+            yield f"{load}: from {low} to {high}."
 
 
 def _table(ramps: Sequence[_Ramp]) -> Table:

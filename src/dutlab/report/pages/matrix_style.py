@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 
 from dutlab.report.model.figures import value_of
 from dutlab.report.model.groups import Group
@@ -15,15 +14,13 @@ from dutlab.report.sections.matrix import hosts_of, pair_of, variant_of
 from dutlab.store.read import hosts_along
 
 _GOODPUT = Unit("Gb/s", 1e9, 2)
-_LAST = datetime.max.replace(tzinfo=UTC)
-"""Place of a run without a trial: after all others."""
+IN_TIME = True
+"""The oldest run comes first, whatever the order of the arguments."""
 Pair = tuple[str, str]
 
 
 def contents(reads: Sequence[ReadRun], reports: Sequence[RunReport]) -> Contents:
     """Return a table of pairs with columns for each run and mode, the oldest run first, then a heat map of each."""
-    in_time = sorted(zip(reads, reports, strict=True), key=lambda of: min((r.started for r in of[0].records), default=_LAST))
-    reads, reports = [read for read, _ in in_time], [report for _, report in in_time]
     variants = [(name, read, of_pair) for read in reads for label in read.labels for name, of_pair in _variants(read, label, reads)]
     if not variants:
         return Contents((), (), {})

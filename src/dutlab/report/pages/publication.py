@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 
 from dutlab.choices import STYLES
 from dutlab.errors import InputError
@@ -42,6 +43,8 @@ class Publication:
     runs: tuple[RunReport, ...]
 
 
+_LAST = datetime.max.replace(tzinfo=UTC)
+"""Place of a run without a trial: after all others."""
 _SURE = ("shown", "likely", "possible")
 """Words of confidence, from most to least certain."""
 Builder = Callable[[Sequence[ReadRun], Sequence[RunReport]], Contents]
@@ -51,7 +54,11 @@ def publication(style: str, reads: Sequence[ReadRun], reports: Sequence[RunRepor
     """Return the runs in a style. Raises InputError if none of them has what the style shows."""
     from dutlab.report.pages.method_words import method_words  # noqa: PLC0415 -- only publications need it
 
-    build: Builder = importlib.import_module(STYLES[style]).contents
+    module = importlib.import_module(STYLES[style])
+    if getattr(module, "IN_TIME", False):
+        in_time = sorted(zip(reads, reports, strict=True), key=lambda of: min((r.started for r in of[0].records), default=_LAST))
+        reads, reports = [read for read, _ in in_time], [report for _, report in in_time]
+    build: Builder = module.contents
     contents = build(reads, reports)
     contents = replace(contents, tables=tuple(_marked_once(table, reports) for table in contents.tables))
     if not contents.tables:

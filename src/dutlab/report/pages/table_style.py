@@ -10,7 +10,7 @@ from dutlab.report.model.figures import value_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.run_report import ReadRun, RunReport
 from dutlab.report.model.table import Cell, Column, Figure, Row, Table
-from dutlab.report.model.words import Unit, chosen_rate, unit_of
+from dutlab.report.model.words import Unit, chosen_rate, name_words, unit_of
 from dutlab.report.pages.publication import Contents
 from dutlab.spec.workloads.setting import ELSEWHERE
 from dutlab.store.record import PUBLISHED
@@ -60,6 +60,6 @@ def _head(figure: str, places: Sequence[tuple[Group, str]]) -> Column:
     columns = {(str(row["column"]), float(scale)) for row in rows if isinstance(scale := row.get("scale"), int | float)}
     in_bits = measure_unit(figure) in BIT_RATES or measure_unit(figure) is MeasureUnit.BYTES_PER_S
     if len(columns) != 1 or (chosen_rate() is not None and in_bits):
-        return Column(figure.replace("_", " "), figure, unit_of(figure))
+        return Column(name_words(figure), figure, unit_of(figure))
     ((column, scale),) = columns
     return Column(column.replace("_", " "), figure, Unit("", scale, _DIGITS), column)
