@@ -261,6 +261,9 @@ class ShownAddition:
     size_bytes: int = 0
     picture: str = ""
     """Picture as a `data:` URL; empty for other files, and for pictures that are too large for a page."""
+    host: str = ""
+    facts: tuple[tuple[str, str], ...] = ()
+    """Settings of `host` that a person read: name and value."""
 
 
 @dataclass(frozen=True)
