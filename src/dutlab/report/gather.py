@@ -37,6 +37,7 @@ from dutlab.report.sections.instructions import instructions_section
 from dutlab.report.sections.limits import LimitContext, limits
 from dutlab.report.sections.lost_hosts import hosts_lost
 from dutlab.report.sections.optics import optics_section
+from dutlab.report.sections.pairs import pairs_section
 from dutlab.report.sections.power import power_section
 from dutlab.report.sections.profile import profile_section
 from dutlab.report.sections.sweep import RATE
@@ -106,7 +107,7 @@ def _report_of(read: ReadRun, base: Path) -> RunReport:
     folder = _link(run.path, base)
     records, planned, faults = read.records, read.planned, list(read.faults)
     modes = {cell.mode for cell in (*planned.values(), *(r.cell for r in records))}
-    found_sections = with_factors(read, sections(read))
+    found_sections = (*with_factors(read, sections(read)), *pairs_section(read))
     aside, facts, watched = read.aside, read.facts, sample_means(read)
     means = core_means(watched)
     lab, dut = _lab(testbed, records), dut_of(read.resolved)

@@ -19,6 +19,7 @@ from dutlab.report.model.table import Cell, Column, Figure, Missing, Row, Table,
 from dutlab.report.model.words import SIZES, alike_names, asked_of_all, better_of, column_words, in_order, plural, setting_words, size_order
 from dutlab.report.sections.factors import FACTORS
 from dutlab.report.sections.headline import counted, overall_words, spread_sentence
+from dutlab.report.sections.pairs import PAIRS
 from dutlab.report.sections.steps import STEPS, found_in_outputs
 from dutlab.stats.ratio import FEWEST
 from dutlab.subject import Way, figure_name, joined, share_of, subject_of
@@ -72,7 +73,7 @@ def _tables(report: RunReport, groups: Sequence[Group], book: NoteBook) -> Itera
         if section.slug.startswith(FACTORS):
             yield section.workload, replace(section.tables[0], again=True)
             continue
-        if section.workload in of_factors:
+        if section.workload in of_factors or section.slug == PAIRS:
             continue
         if section.workload == STEPS and (found := found_in_outputs(section)) is not None:
             yield section.workload, found
