@@ -94,7 +94,7 @@ OF_WORKLOAD = {
         "table_connections": st.none() | counts, "expires_s": st.none() | seconds,
     },
     "loadtest": {"verify_traffic": st.booleans()},
-    "routes": {"goals": st.none(), "preset": st.none()},
+    "routes": {"goals": st.none(), "preset": st.none(), "ipv6_network": st.none()},
     "fio": {
         "options": st.dictionaries(st.sampled_from(["rw", "bs", "iodepth"]), st.sampled_from(["randread", "4k", "16"]), max_size=3),
         "job": st.sampled_from(["", "[a]\nrw=read\n"]), "writes": st.booleans(), "ramp_s": nought,
