@@ -24,12 +24,13 @@ from dutlab.plan.trials import make_plan, needs_hand
 from dutlab.report.gather import gather
 from dutlab.report.model.table import Figure, Missing
 from dutlab.report.plots.of_report import plots_of
-from dutlab.report.write import write_report
+from dutlab.report.write import write_publication, write_report
 from dutlab.spec import loader
 from dutlab.spec.traffic import Directions
 from dutlab.stats.series import Piece, mean_rate, pieces, ramp_mean
 from dutlab.units import BpsL1, Pps, line_rate
 from loadtest_files import ramp_file
+from run_records import new_run, trial_record
 
 GIGABIT = BpsL1(1e9)
 WALL_S = 1_795_266_456.25
@@ -320,6 +321,14 @@ def test_traffic_runs_at_the_warm_ups_rate_until_a_person_has_looked_and_changes
     assert cell(verify_traffic=True).setting.identity == cell().setting.identity, "runs with and without a look can be compared"
 
 
+def test_a_repeated_trial_does_not_ask_again():
+    device = Ramped(capacity_pps=500e3)
+    person = Onlooker(device, "fine")
+    bench = Bench(device, {"a": GIGABIT}, ask=person)
+    first, again = (asyncio.run(measure(bench, cell(verify_traffic=True))) for _ in range(2))
+    assert len(person.questions) == 1 and all(any("fine" in note for note in found.notes) for found in (first, again))
+
+
 def test_a_person_may_stop_the_trial_and_without_one_it_is_refused():
     device, _, measuring = looked_at("stop")
     with pytest.raises(MeasurementError):
@@ -354,3 +363,22 @@ def test_each_number_of_flows_is_a_ramp_and_a_look_needs_a_person():
 def test_flows_and_traffic_that_contradict_one_another_are_refused(body):
     with pytest.raises(SpecRefused):
         workload(frame_sizes=[64], **body)
+
+
+def test_ramps_that_differ_in_flows_alone_are_told_apart_in_every_sentence_row_and_figure(tmp_path):
+    made = workload(frame_sizes=[64], links=[["a"]], flows=[1, 1000], rampup="10s", hold="0s")
+    cells = [trial.cell for trial in make_plan(made.experiment, loader.testbed_of(made), seed=1).trials]
+    run = new_run(tmp_path, cells)
+    for n, one in enumerate(cells, 1):
+        run.write_trial(
+            trial_record(
+                n, one, {"a+a.back": {"max_received_pps": 1e5 * n, "max_received_bps_l1": 67.2e6 * n, "max_line_ratio": 0.07 * n}}
+            ),
+            {},
+        )
+    (section,) = [s for s in gather(run.path, run.path).sections if s.workload == "loadtest"]
+    profiles = {str(row.cells[0]) for row in section.tables[0].rows}
+    assert len(profiles) == 2 and any("1 flow" in p for p in profiles) and any("1000 flows" in p for p in profiles)
+    assert len(section.words) == len({words.split(":")[0] for words in section.words}) == 2
+    (table,) = write_publication([run.path], style="loadtest", formats=("csv",), out=tmp_path / "out")
+    assert "1 flow" in table.read_text() and "1000 flows" in table.read_text()

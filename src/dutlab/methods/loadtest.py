@@ -122,7 +122,7 @@ async def measure(bench: Bench, cell: Cell) -> Measured:
         profile=ramp.stretches,
         directions=setting.directions,
     ).carrying(setting.traffic)
-    seen = [await until_seen(bench, offer, ramp.warmup_rate)] if setting.verify_traffic else []
+    seen = [await until_seen(bench, cell, offer, ramp.warmup_rate)] if setting.verify_traffic else []
     outcome = await bench.generator.offer(offer)
     by_name = {flow.link: flow for flow in outcome.flows}
     if idle := [name for name in offer.flow_names if name not in by_name or by_name[name].sent_frames == 0]:

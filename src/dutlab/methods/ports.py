@@ -431,6 +431,8 @@ class Bench:
     power: PowerControl | None = None
     ask: Callable[[str], Awaitable[str]] | None = None
     """Question to a person, who answers in a line; None if there is no person."""
+    seen: dict[str, str] = field(default_factory=dict)
+    """Cell as JSON → answer of the person who looked at its traffic; a trial that is repeated does not ask again."""
     plain: Generator | None = None
     """Generator whose offers are neither judged nor counted, for loads that are not results; None: `generator`."""
     again: int = 0

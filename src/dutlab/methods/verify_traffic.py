@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from dutlab.errors import InputError, MeasurementError
 from dutlab.methods.ports import Bench, Offer, Outcome
+from dutlab.plan.cell import Cell
 from dutlab.units import Pps, Seconds, si
 
 LOOK_S = Seconds(5.0)
@@ -15,11 +16,15 @@ LOOK_S = Seconds(5.0)
 _STOPS = frozenset({"stop", "no", "n"})
 
 
-async def until_seen(bench: Bench, offer: Offer, rate: Pps) -> str:
+async def until_seen(bench: Bench, cell: Cell, offer: Offer, rate: Pps) -> str:
     """Send `offer` at a steady rate until a person has looked at it, and return a sentence with the counters and the answer.
+
+    A trial of `cell` that is repeated does not ask again.
 
     Raises MeasurementError if the person stops the trial, InputError without a person; also ToolFailed, HostError.
     """
+    if (before := bench.seen.get(key := cell.model_dump_json())) is not None:
+        return f"a person looked at the traffic before an earlier attempt and answered: {before}"
     if bench.ask is None:
         raise InputError("verify_traffic needs a person who looks at the traffic", remedy="leave verify_traffic out")
     generator = bench.plain or bench.generator
@@ -38,6 +43,7 @@ async def until_seen(bench: Bench, offer: Offer, rate: Pps) -> str:
             await answer
     if said.strip().lower() in _STOPS:
         raise MeasurementError(f"stopped by the person who looked at the traffic before the ramp ({counted})")
+    bench.seen[key] = said
     return f"a person looked at the traffic before the ramp ({counted}) and answered: {said}"
 
 

@@ -11,11 +11,12 @@ from dutlab.physics.ceilings.share import share_needed
 from dutlab.report.model.figures import value_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.run_report import ReadRun, RunReport
-from dutlab.report.model.table import Cell, Column, Figure, Row, Table, figure_text
-from dutlab.report.model.words import MBPS, PERCENT, SIZES, Unit, alike_names, setting_words
+from dutlab.report.model.table import Cell, Column, Figure, Missing, Row, Table, figure_text
+from dutlab.report.model.words import MBPS, PERCENT, Unit
 from dutlab.report.pages.publication import Contents, label_words
 from dutlab.report.plots.curve_plot import curve_plot
 from dutlab.report.plots.row_plots import Bar, bar_plot
+from dutlab.report.sections.loadtest import profiles
 from dutlab.spec.workloads.setting import ImportedSetting
 from dutlab.store.read import dut_of
 from dutlab.subject import subject_of
@@ -27,11 +28,12 @@ _TIMES = Unit("×", 1.0, 3)
 _CORES = Unit("", 1.0, 1)
 _MOST = "max_received_pps"
 _RATIO = "max_line_ratio"
+_SATURATED = "saturation_pps"
 _COLUMNS = (
     Column("frames", _MOST, _FRAMES, "kpps"),
     Column("on the wire", "max_received_bps_l1", _BITS, "mbps_l1"),
     Column("of line rate", _RATIO, _LINE, "percent_of_linerate_l1"),
-    Column("saturated at", "saturation_pps", _FRAMES, "saturation_kpps"),
+    Column("saturated at", _SATURATED, _FRAMES, "saturation_kpps"),
 )
 _NEEDED = Column("share needed for line rate, ×", unit=_TIMES, name="needed_ratio")
 _NEEDED_CORES = Column("cores needed for it", unit=_CORES, name="needed_cores")
@@ -61,7 +63,8 @@ class _Ramp:
         return self.group.main[1]
 
     def value(self, figure: str) -> Cell:
-        return value_of(self.group, self.together, figure, self.read.book)
+        value = value_of(self.group, self.together, figure, self.read.book)
+        return "not reached" if isinstance(value, Missing) and figure == _SATURATED and self.group.measured else value
 
 
 def contents(reads: Sequence[ReadRun], reports: Sequence[RunReport]) -> Contents:
@@ -178,8 +181,9 @@ def _told_apart(ramps: Sequence[_Ramp]) -> dict[str, list[str]]:
         out["link"] = [r.group.cell.link_label for r in ramps]
     keys = [(r.product, r.load, tuple(sorted(r.group.cell.factors.items())), r.group.cell.links) for r in ramps]
     if max(Counter(keys).values()) > 1:
-        same = alike_names(r.group.cell.setting for r in ramps)
-        out["settings"] = [setting_words(r.group.cell.setting, without={*same, *SIZES}) for r in ramps]
+        out["settings"] = [
+            words.removeprefix(r.load).removeprefix(", ") for r, words in zip(ramps, profiles([r.group for r in ramps]), strict=True)
+        ]
     return out
 
 
