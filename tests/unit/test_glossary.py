@@ -16,7 +16,8 @@ PAGE = (ROOT / "docs/glossary.md").read_text().split("## Phrases to avoid")[0]
 ROWS = re.findall(r"^\| (?!term \||---)([^|]+?) \| (.+?) \|$", PAGE, re.MULTILINE)
 TERMS = [term for terms, _ in ROWS for term in terms.split(", ")]
 PLAIN = {
-    "", "I/Os", "MTU", "all together", "at the knee", "client", "command", "connections", "cores of fio", "count", "cores of the host", "counter", "depth at the knee",
+    "", "I/Os", "MTU", "change", "cost per packet, ns", "factor", "from, ×", "of what they allow, %", "only at", "packets that pass, bytes", "proven", "server", "ratio, ×", "to, ×",
+    "all together", "at the knee", "client", "command", "connections", "cores of fio", "count", "cores of the host", "counter", "depth at the knee",
     "depth at the peak", "detail", "drives", "end", "ended with", "first frame of a flow", "first of the window", "frames", "from", "generator and sink", "goodput down", "goodput up", "highest", "idle", "in phase", "its clock was ahead by", "known within", "lasted",
     "1st percentile", "99th percentile", "destination ports", "error", "error of the search", "experiments", "no longer", "source ports", "time", "without the command's own time",
     "latency at the knee", "latency there, mean", "least depth for 95 %", "least of a second", "limit", "links", "load", "lost or not taken", "max", "mean",
