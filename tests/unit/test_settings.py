@@ -93,7 +93,8 @@ OF_WORKLOAD = {
         "gamma_ratio": st.floats(0.001, 1), "first_connections": counts, "most_connections": counts, "error_connections": counts,
         "table_connections": st.none() | counts, "expires_s": st.none() | seconds,
     },
-    "routes": {"goals": st.none(), "preset": st.none()},
+    "loadtest": {"verify_traffic": st.booleans()},
+    "routes": {"goals": st.none(), "preset": st.none(), "ipv6_network": st.none()},
     "fio": {
         "options": st.dictionaries(st.sampled_from(["rw", "bs", "iodepth"]), st.sampled_from(["randread", "4k", "16"]), max_size=3),
         "job": st.sampled_from(["", "[a]\nrw=read\n"]), "writes": st.booleans(), "ramp_s": nought,

@@ -47,6 +47,7 @@ class Console:
         self._doing, self._since_s = "", 0.0
         self._severe: list[str] = []
         self._ticking: asyncio.TimerHandle | None = None
+        self._asking = False
 
     def hear(self, event: Event) -> None:
         if self._also is not None:
@@ -118,7 +119,7 @@ class Console:
 
     def _tick(self, *, shown: bool = True) -> None:
         """Overwrite the line of the current activity once a second, on a terminal."""
-        if not self._renews or not (self._live or self._doing):
+        if not self._renews or self._asking or not (self._live or self._doing):
             return
         if shown:
             now, width = time.monotonic(), width_of_errors()
@@ -134,10 +135,18 @@ class Console:
             self._ticking.cancel()
 
     async def ask(self, question: str) -> str:
+        live = self._live
         self._rest()
         self._line("")
-        while (answer := await answer_to(f"{question}; type what you did, then Enter")) == "":
-            pass
+        self._asking = True
+        try:
+            while (answer := await answer_to(f"{question}; type what you did, then Enter")) == "":
+                pass
+        finally:
+            self._asking = False
+        if live is not None:  # the trial goes on
+            self._live = live
+            self._tick()
         if answer is None:
             tell("")
             raise InputError("no answer: standard input has ended", remedy="run it on a terminal; --unattended refuses such a plan")

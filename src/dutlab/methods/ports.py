@@ -431,6 +431,12 @@ class Bench:
     power: PowerControl | None = None
     links: LinkControl | None = None
     """State of the links through the DUT; None if there are none."""
+    ask: Callable[[str], Awaitable[str]] | None = None
+    """Question to a person, who answers in a line; None if there is no person."""
+    seen: dict[str, str] = field(default_factory=dict)
+    """Cell as JSON → answer of the person who looked at its traffic; a trial that is repeated does not ask again."""
+    plain: Generator | None = None
+    """Generator whose offers are neither judged nor counted, for loads that are not results; None: `generator`."""
     again: int = 0
     """Number of repeats of a disturbed load, for methods that repeat loads themselves (`Offer.once`)."""
     tell: Tell = nobody

@@ -20,6 +20,7 @@ from dutlab.plan.cell import Cell
 from dutlab.report.model.course import Conditions, RunCourse, RunWatch
 from dutlab.report.model.groups import Group, group, labels_of
 from dutlab.report.model.notes import NoteBook
+from dutlab.report.model.packets import mtus_of
 from dutlab.report.model.run_report import LimitRow, ReadRun, RunReport, Section, TrialLine
 from dutlab.report.model.table import Column, Figure, Links, Missing, Table, Value, number_text, without_empty
 from dutlab.report.model.watched_means import WatchedKey, means_by_key
@@ -29,6 +30,7 @@ from dutlab.report.sections.answer import answer_of
 from dutlab.report.sections.cpu_cost import cpu_cost, speed_sentence
 from dutlab.report.sections.device import device_section
 from dutlab.report.sections.disturbed import nearly_nothing_left, repeated, too_busy
+from dutlab.report.sections.factors import with_factors
 from dutlab.report.sections.facts import fact_rows, tools
 from dutlab.report.sections.headline import spread_sentence, with_limits
 from dutlab.report.sections.imported import imported_section
@@ -36,6 +38,7 @@ from dutlab.report.sections.instructions import instructions_section
 from dutlab.report.sections.limits import LimitContext, limits
 from dutlab.report.sections.lost_hosts import hosts_lost
 from dutlab.report.sections.optics import optics_section
+from dutlab.report.sections.pairs import pairs_section
 from dutlab.report.sections.power import power_section
 from dutlab.report.sections.power_course import power_course
 from dutlab.report.sections.profile import profile_section
@@ -107,13 +110,13 @@ def _report_of(read: ReadRun, base: Path) -> RunReport:
     folder = _link(run.path, base)
     records, planned, faults = read.records, read.planned, list(read.faults)
     modes = {cell.mode for cell in (*planned.values(), *(r.cell for r in records))}
-    found_sections = sections(read)
+    found_sections = (*with_factors(read, sections(read)), *pairs_section(read))
     aside, facts, watched = read.aside, read.facts, sample_means(read)
     means = core_means(watched)
     lab, dut = _lab(testbed, records), dut_of(read.resolved)
     busy = nearly_nothing_left(records, aside)
     one_bed = experiment.get("bed") != "unknown"
-    bed = LimitContext(means, facts, book, dut, _mtus(testbed), lab=lab is not None, one=one_bed, busy=busy)
+    bed = LimitContext(means, facts, book, dut, mtus_of(testbed), lab=lab is not None, one=one_bed, busy=busy)
     of_drives, ladder, drives = _of_drives(groups, testbed, facts, means)
     found_limits = (*limits(groups, bed), *of_drives)
     of_trial = {r.trial: r for r in records}
@@ -210,11 +213,6 @@ def _rates(sections: Sequence[Section]) -> list[Value]:
         for column, cell in zip(table.columns, row.cells, strict=True)
         if isinstance(cell, Figure | Missing) and (kind == "links" or column.figure == RATE)
     ]
-
-
-def _mtus(testbed: Mapping[str, Any]) -> dict[str, int]:
-    links = _mapping(testbed.get("links"))
-    return {name: mtu for name, link in links.items() if isinstance(mtu := _mapping(link).get("mtu"), int)}
 
 
 def _or_fault(read: Callable[[], T], faults: list[str]) -> T | None:

@@ -89,7 +89,7 @@ class Work:
         if unattended and (by_hand := needs_hand(plan)):
             raise InputError(
                 f"the plan needs a person: {'; '.join(by_hand)}",
-                remedy="run it without --unattended, or give each level commands under `levels:`",
+                remedy="run it without --unattended, or give each level commands under `levels:` and leave verify_traffic out",
             )
         return cls(experiment, testbed, plan, given.text, given.testbed_text)
 

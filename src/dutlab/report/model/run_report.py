@@ -96,8 +96,9 @@ class Answer:
 class DrawnTable:
     """A table of the section that is drawn as well."""
 
-    kind: Literal["links", "sizes"]
-    """`links`: a mark per figure, below the name of its mode. `sizes`: a plot per figure, with a line per mode over frame sizes."""
+    kind: Literal["links", "sizes", "factors", "effects"]
+    """`links`: a mark per figure, below the name of its mode. `sizes`: a plot per figure, with a line per mode over frame sizes.
+    `factors`: a bar per combination of levels. `effects`: ratios with their intervals."""
     table: str
     """Slug of the table with the figures; the plots' names begin with it."""
     below: str
@@ -267,6 +268,9 @@ class ShownAddition:
     size_bytes: int = 0
     picture: str = ""
     """Picture as a `data:` URL; empty for other files, and for pictures that are too large for a page."""
+    host: str = ""
+    facts: tuple[tuple[str, str], ...] = ()
+    """Settings of `host` that a person read: name and value."""
 
 
 @dataclass(frozen=True)

@@ -163,7 +163,8 @@ def _additions(r: RunReport) -> Iterable[str]:
         origin = ", ".join(filter(None, (text(a.added), text(a.by))))
         of_file = f"{a.size_bytes} bytes, SHA-256 {a.sha256}; " if a.file else ""
         link = f"[{text(a.file)}]({a.href}): " if a.file else ""
-        yield f"{link}{text(a.text)} ({of_file}{origin})"
+        facts = f" ({text(a.host)}): {'; '.join(f'{text(name)} {text(value)}' for name, value in a.facts)}" if a.facts else ""
+        yield f"{link}{text(a.text)}{facts} ({of_file}{origin})"
 
 
 def _conditions(r: RunReport) -> Iterable[str]:

@@ -14,7 +14,7 @@ from dutlab.report.model.run_report import ReadRun, RunReport
 from dutlab.report.model.table import Column, Figure, Row, Table, number_text
 from dutlab.report.model.words import alike_names, better_of, in_order, setting_words, unit_of
 from dutlab.report.pages.array_rows import HEALTHY, column_of, load_of, summary_rows
-from dutlab.report.pages.publication import Contents
+from dutlab.report.pages.publication import Contents, label_words, run_words
 from dutlab.report.pages.specification import diagrams_of, specification_tables
 from dutlab.report.plots.plot import Plot
 from dutlab.report.sections.headline import compared
@@ -57,13 +57,13 @@ def contents(reads: Sequence[ReadRun], reports: Sequence[RunReport]) -> Contents
         alike = [(asked, [g for g in groups if _asked(g, groups) == asked]) for asked in dict.fromkeys(_asked(g, groups) for g in groups)]
         beside = [(asked, same) for asked, same in alike if len({g.label for g in same}) > 1]
         tables += [_arrays(prefix, beside, read)] if beside else []
-        fast += _fastest(beside, read) or report.answer.fast
+        fast += [f"{run_words(report, reports)}{line}" for line in _fastest(beside, read) or report.answer.fast]
         rest = [g for g in groups if not any(g in same for _, same in beside)]
         tables += [_workloads(prefix, rest, read)] if rest else []
         specification = specification_tables(prefix, report) if tables else ()
         tables += specification
         plots |= {specification[-1].slug: diagrams_of(report)} if specification else {}
-    words = [sentence for r in reports for s in r.sections if s.workload in _WORKLOADS for sentence in s.words]
+    words = [f"{label_words(r, reports)}{line}" for r in reports for s in r.sections if s.workload in _WORKLOADS for line in s.words]
     return Contents((*fast, *words), tuple(tables), plots)
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from dutlab.report.model.run_report import DrawnTable, RunReport
 from dutlab.report.model.table import Table
 from dutlab.report.plots.curve_plot import curve_plot
+from dutlab.report.plots.factor_plot import effects_plot_of, factor_plot
 from dutlab.report.plots.flame_plot import flame_plot
 from dutlab.report.plots.plot import Plot
 from dutlab.report.plots.row_plots import cpu_plot, link_plot
@@ -29,6 +30,10 @@ def plots_of_table(drawing: DrawnTable, table: Table, report: RunReport) -> list
     """Return the plots of one table, of the kind that `drawing` names."""
     if drawing.kind == "links":
         plots = [link_plot(table, report.labels)]
+    elif drawing.kind == "factors":
+        plots = [factor_plot(table)]
+    elif drawing.kind == "effects":
+        plots = [effects_plot_of(table)]
     else:
         plots = [size_plot(table, wanted, report.labels) for wanted in SIZE_PLOTS]
     return [replace(plot, below=drawing.below) for plot in plots if plot is not None]

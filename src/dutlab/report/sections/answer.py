@@ -17,7 +17,9 @@ from dutlab.report.model.notes import DoubtNote, NoteBook
 from dutlab.report.model.run_report import Answer, LimitRow, NextStep, RunReport
 from dutlab.report.model.table import Cell, Column, Figure, Missing, Row, Table, Value, figure_text
 from dutlab.report.model.words import SIZES, alike_names, asked_of_all, better_of, column_words, in_order, plural, setting_words, size_order
+from dutlab.report.sections.factors import FACTORS
 from dutlab.report.sections.headline import counted, overall_words, spread_sentence
+from dutlab.report.sections.pairs import PAIRS
 from dutlab.report.sections.steps import STEPS, found_in_outputs
 from dutlab.stats.ratio import FEWEST
 from dutlab.subject import Way, figure_name, joined, share_of, subject_of
@@ -68,7 +70,13 @@ def answer_of(report: RunReport, groups: Sequence[Group], book: NoteBook) -> Ans
 
 def _tables(report: RunReport, groups: Sequence[Group], book: NoteBook) -> Iterator[tuple[str, Table]]:
     """Yield (workload, table) in the order of the sections. A heat map of hosts is used as it is."""
+    of_factors = {s.workload for s in report.sections if s.slug.startswith(FACTORS)}
     for section in report.sections:
+        if section.slug.startswith(FACTORS):
+            yield section.workload, replace(section.tables[0], again=True)
+            continue
+        if section.workload in of_factors or section.slug == PAIRS:
+            continue
         if section.workload == STEPS and (found := found_in_outputs(section)) is not None:
             yield section.workload, found
             continue
@@ -339,6 +347,10 @@ def _row_words(table: Table, row: Row, place: int | None = None) -> str:
         for c, cell in zip(table.columns, row.cells, strict=True)
         if c.head in {"link", "drive", "frames", "of", "asked", "client"} and isinstance(cell, str) and cell
     ]
+    if any(c.name == "mode" for c in table.columns):  # a factor experiment: the mode alone, and other factors with their names
+        at_figure = next(n for n, c in enumerate(table.columns) if c.figure)
+        named = [(c, str(cell)) for c, cell in zip(table.columns[:at_figure], row.cells, strict=False) if cell]
+        return ", ".join(cell if c.name == "mode" else f"{c.head} {cell}" for c, cell in named)
     by_column = table.same_figure and not any(c.group == _OF_WHICH for c in table.columns)
     at = [table.columns[place].head] if place is not None and by_column else []
     if at and words and any(c.head == "client" for c in table.columns):  # of a matrix: client and server
