@@ -76,8 +76,9 @@ def profiles(groups: Sequence[Group]) -> list[str]:
         return [g.cell.setting.size for g in groups]
     same = alike_names(g.cell.setting for g in groups)
     own = [setting_words(g.cell.setting, without={*same, *SIZES}) for g in groups]
-    one_flow = [isinstance(g.cell.setting, LoadtestSetting) and g.cell.setting.traffic.flow_count == 1 for g in groups]
-    own = [words or ("1 flow" if one else "") for words, one in zip(own, one_flow, strict=True)]
+    flows = [g.cell.setting.traffic.flow_count if isinstance(g.cell.setting, LoadtestSetting) else 1 for g in groups]
+    if len(set(flows)) > 1:  # one flow is the default, which has no words
+        own = [", ".join(filter(None, (words, "1 flow" if count == 1 else ""))) for words, count in zip(own, flows, strict=True)]
     return [f"{g.cell.setting.size}, {words}" if words else g.cell.setting.size for g, words in zip(groups, own, strict=True)]
 
 
