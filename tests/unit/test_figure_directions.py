@@ -49,7 +49,7 @@ FIGURES = (
 NOT_FIGURES = frozenset(
     [
         "active_range_percent", "range_ratio", "slope_ratio", "age_ns", "agreed_connections", "ahead_ns", "answered_flows", "answered_ns", "asked_connections", "asked_flows", "asked_per_s", "back_latest_ns", "back_ns", "back_within_s",
-        "began_s", "begins_latest_ns", "begins_ns", "begun_connections", "begun_flows", "begun_ns", "body_bytes", "bw_bytes", "card_error_ns", "clat_ns",
+        "began_s", "begins_latest_ns", "begins_ns", "begun_connections", "begun_flows", "begun_ns", "body_bytes", "bw_bytes", "card_error_ns", "clat_ns", "closed_iops", "late_p99_ns",
         "concurrent_trials", "connection_trials", "cpu_percent", "cpu_utilization_percent", "datagram_bytes", "drain_s", "duration_ns",
         "dutlab_run_ended_trials", "dutlab_run_trials", "ended_s", "estimate_s", "fill_per_s", "first_monotonic_ns", "fixed_bytes",
         "for_s", "from_pps", "from_s", "gap_ns", "highest_pps", "hold_s", "interval_ns", "ipgen_latency_{}_ns", "ipgen_{}_pps",

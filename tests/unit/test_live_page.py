@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dutlab.serve.live import Following, RunState, Stage
+from dutlab.serve.live import Following, RunStage, RunState
 from dutlab.serve.live_plot import SHOWN_S, RateLine, TrialStart, rate_plot
 from dutlab.serve.pages import Pages
 from dutlab.serve.served_runs import FolderRuns
@@ -87,25 +87,25 @@ def test_names_of_a_run_are_text_in_the_drawing(tmp_path: Path) -> None:
     assert "<script>" not in Pages(FolderRuns(tmp_path)).live_part(state, NOW, "")
 
 
-@pytest.mark.parametrize("stage", list(Stage))
-def test_the_buttons_are_those_that_fit_the_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stage: Stage) -> None:
+@pytest.mark.parametrize("stage", list(RunStage))
+def test_the_buttons_are_those_that_fit_the_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stage: RunStage) -> None:
     run = tmp_path / "run"
     run.mkdir()
-    monkeypatch.setattr("dutlab.serve.live.is_running", lambda _: stage not in {Stage.CUT, Stage.FINISHED})
-    if stage is Stage.PAUSING:
+    monkeypatch.setattr("dutlab.serve.live.is_running", lambda _: stage not in {RunStage.CUT, RunStage.FINISHED})
+    if stage is RunStage.PAUSING:
         (run / PAUSE).touch()
-    if stage is Stage.FINISHED:
+    if stage is RunStage.FINISHED:
         (run / MANIFEST).touch()
     pages = Pages(FolderRuns(tmp_path), has_control=True)
-    following = Following(run, pages.live_part, lambda _: stage is Stage.ENDING)
+    following = Following(run, pages.live_part, lambda _: stage is RunStage.ENDING)
     following.look()
     assert following.state.stage is stage and f'data-stage="{stage.value}"' in following.drawn
     page = pages.live("run", "token", following.drawn, following.state.stage)
     shown = {what for what, hidden in re.findall(r'action="/runs/run/(\w+)" data-stages="[\w ]+"( hidden)?>', page) if not hidden}
     assert shown == {
-        Stage.RUNNING: {"pause", "cancel"}, Stage.PAUSING: {"cancel"}, Stage.ENDING: set(), Stage.CUT: {"resume"}, Stage.FINISHED: set(),
+        RunStage.RUNNING: {"pause", "cancel"}, RunStage.PAUSING: {"cancel"}, RunStage.ENDING: set(), RunStage.CUT: {"resume"}, RunStage.FINISHED: set(),
     }[stage]  # fmt: skip
-    assert ("http-equiv" in page) is (stage not in {Stage.CUT, Stage.FINISHED})
+    assert ("http-equiv" in page) is (stage not in {RunStage.CUT, RunStage.FINISHED})
 
 
 def test_the_list_has_the_best_and_worst_of_each_run_with_its_doubts(tmp_path: Path) -> None:

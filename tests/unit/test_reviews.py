@@ -58,9 +58,10 @@ def test_the_server_has_its_tables_its_times_and_its_plan(made: Path) -> None:
     assert "real frames" not in whole
 
 
-@pytest.mark.parametrize("path", sorted(REVIEWS.glob("*/*.yaml")), ids=lambda path: f"{path.parent.name}-{path.stem}")
+EXPERIMENTS = sorted(path for path in REVIEWS.glob("*/*.yaml") if "\nexperiment:" in path.read_text())
+
+
+@pytest.mark.parametrize("path", EXPERIMENTS, ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_every_experiment_can_be_planned(path: Path) -> None:
-    if path.read_text().find("\nexperiment:") < 0:
-        pytest.skip("a testbed")
     done = CliRunner().invoke(dutlab, ["plan", str(path)], catch_exceptions=False)
     assert done.exit_code == 0, done.output

@@ -11,7 +11,7 @@ from dutlab.report.model.run_report import RunReport
 from dutlab.report.model.words import duration_words, plural
 from dutlab.report.pages.markdown import markdown_table, text
 from dutlab.report.questions.claims import ClaimCard
-from dutlab.report.questions.repeated import WIDEST, Prediction
+from dutlab.report.questions.repeated import WIDEST, ExpectedRange
 
 _MOST_FACTS = 12
 """Most facts of a host that the page lists; the run's files have all."""
@@ -24,7 +24,7 @@ class PageGroup:
     group: RunGroup
     report: RunReport
     """Report of the newest run."""
-    claims: tuple[tuple[str, ClaimCard, tuple[Prediction, ...]], ...]
+    claims: tuple[tuple[str, ClaimCard, tuple[ExpectedRange, ...]], ...]
     """File of each claim, its card and its expected ranges."""
 
 
@@ -136,7 +136,7 @@ def _expected(groups: Sequence[PageGroup]) -> Iterator[str]:
             yield markdown_table(("cell", "figure", "measured", "expected"), rows)
 
 
-def _range(prediction: Prediction) -> str:
+def _range(prediction: ExpectedRange) -> str:
     interval = prediction.interval
     words = "" if interval is None else f"{prediction.text(interval.low)} to {prediction.text(interval.high)}"
     note = "" if prediction.untold is None else prediction.untold.value

@@ -36,7 +36,7 @@ _LONGEST = 400
 """Longest text that is shown, in characters."""
 
 
-class Stage(enum.Enum):
+class RunStage(enum.Enum):
     """What can be done with a run: the page shows the buttons of it."""
 
     RUNNING = "running"
@@ -101,7 +101,7 @@ class RunState:
     ended: str = ""
     """How the last process of the run ended: finished or cut."""
     remedy: str = ""
-    stage: Stage = Stage.RUNNING
+    stage: RunStage = RunStage.RUNNING
     last: datetime | None = None
     readings: dict[tuple[str, str, str], WatchedValue] = field(default_factory=dict)
     """Readings by place, source and name. They are kept over trials, because many trials have few readings."""
@@ -299,12 +299,12 @@ class Following:
         self.state.stage = self._stage(is_running=running, is_finished=finished)
         self.drawn = self._draw(self.state, datetime.now(UTC), fault)
 
-    def _stage(self, *, is_running: bool, is_finished: bool) -> Stage:
+    def _stage(self, *, is_running: bool, is_finished: bool) -> RunStage:
         if not is_running:
-            return Stage.FINISHED if is_finished else Stage.CUT
+            return RunStage.FINISHED if is_finished else RunStage.CUT
         if self._is_ending(self._run):
-            return Stage.ENDING
-        return Stage.PAUSING if (self._run / PAUSE).exists() else Stage.RUNNING
+            return RunStage.ENDING
+        return RunStage.PAUSING if (self._run / PAUSE).exists() else RunStage.RUNNING
 
     async def keep_looking(self) -> None:
         """Read the run every second until no browser watches it, or until it is over."""
@@ -341,7 +341,7 @@ class FollowedRuns:
         self._draw, self._is_ending, self._most = draw, is_ending, most
         self._followed: dict[Path, tuple[Following, asyncio.Task[None]]] = {}
 
-    def once(self, run: Path) -> tuple[str, Stage]:
+    def once(self, run: Path) -> tuple[str, RunStage]:
         """Return the drawn state of a run, and what can be done with it, for a page that opens."""
         now = Following(run, self._draw, self._is_ending)
         now.look()

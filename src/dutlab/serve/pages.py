@@ -33,7 +33,7 @@ from dutlab.report.questions.compared_words import compared_rows, compared_words
 from dutlab.report.questions.histories import HEADS, histories, history_plot, history_rows
 from dutlab.report.questions.ratio_rows import compared_plot
 from dutlab.report.questions.sides import insist_different, open_run, side_names
-from dutlab.serve.live import RunState, Stage
+from dutlab.serve.live import RunStage, RunState
 from dutlab.serve.served_runs import ServedRuns
 from dutlab.spec.mixes import Mix
 from dutlab.store.index import Wanted, choices, count_runs, doubted_trials, figures_of, list_runs, results_in
@@ -111,7 +111,7 @@ class Pages:
                 self._reports.popitem(last=False)
         return page
 
-    def live(self, name: str, form: str, now: str, stage: Stage) -> str:
+    def live(self, name: str, form: str, now: str, stage: RunStage) -> str:
         """Return the page to watch a run; `now` is its changing part, from live_part()."""
         return self.page("live", name=name, stage=stage.value, form=form, now=now)
 

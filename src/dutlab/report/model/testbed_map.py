@@ -111,6 +111,11 @@ def speed_words(bits_per_s: object) -> str:
     return f"{bits_per_s / 1e9:g} Gb/s" if bits_per_s >= 1e9 else f"{bits_per_s / 1e6:g} Mb/s"  # noqa: PLR2004 -- giga
 
 
+def _list(of: object) -> list[Any]:
+    """Return a list as it is; nothing for anything else."""
+    return of if isinstance(of, list) else []
+
+
 def _ports(link: MapLink) -> tuple[MapPort, ...]:
     return link.segment or tuple(port for cable in link.cables for port in (cable.near, cable.far))
 
@@ -118,7 +123,7 @@ def _ports(link: MapLink) -> tuple[MapPort, ...]:
 def _link(name: str, of: Mapping[str, Any]) -> MapLink | None:
     """Return a link; None if it has no ports that can be read."""
     path, segment = (_port_list(of.get(key)) for key in ("path", "segment"))
-    addresses = [_network(text) for text in of.get("addresses") or () if isinstance(text, str)]
+    addresses = [_network(text) for text in _list(of.get("addresses")) if isinstance(text, str)]
     mtu = of.get("mtu")
     words = [speed_words(of.get("speed")), f"MTU {mtu}" if isinstance(mtu, int) and mtu != 1500 else ""]  # noqa: PLR2004 -- Ethernet's
     if segment:

@@ -63,7 +63,7 @@ class Basis(enum.StrEnum):
 
 
 @dataclass(frozen=True)
-class Prediction:
+class ExpectedRange:
     """Expectation for one more run, of a figure or of the ratio of two figures."""
 
     label: str
@@ -87,7 +87,7 @@ class Prediction:
 class JudgedFigure:
     """A prediction, and the result of the repeated run."""
 
-    prediction: Prediction
+    prediction: ExpectedRange
     here: float | None
     repeats: int
     """Number of repeats here."""
@@ -124,7 +124,7 @@ def worst(states: Sequence[RepeatState]) -> RepeatState:
     return next((state for state in order if state in states), RepeatState.CANNOT_TELL)
 
 
-def expected(cards: Sequence[ClaimCard], past: Sequence[ComparedRun]) -> list[tuple[Prediction, ...]]:
+def expected(cards: Sequence[ClaimCard], past: Sequence[ComparedRun]) -> list[tuple[ExpectedRange, ...]]:
     """Return what one more run with as many repeats should show of each claim. `past` are runs of one experiment, the oldest first."""
     runs = _PastRuns(past, cards)
     return [tuple(runs.predicted(s, len(s.values(runs.cells[-1]))) for s in _statements(card)) for card in cards]
@@ -218,7 +218,7 @@ class _PastRuns:
         """Common spread of the ratios of runs. What changes all cells of a run cancels in them, so cells show one another's spread."""
         self._common = common_change(self._usable(figures))
 
-    def predicted(self, statement: _Statement, count: int) -> Prediction:
+    def predicted(self, statement: _Statement, count: int) -> ExpectedRange:
         """Return the expectation for a run with `count` repeats."""
         is_ratio, figure = statement.base is not None, statement.cell.figure
         by_run = [values for cells in self.cells if (values := statement.values(cells))]
@@ -232,7 +232,7 @@ class _PastRuns:
             untold = Untold.FEW
         elif _is_wide(interval, then):
             untold = Untold.WIDE
-        return Prediction(statement.label(self._own), figure, is_ratio, then, interval, basis, untold)
+        return ExpectedRange(statement.label(self._own), figure, is_ratio, then, interval, basis, untold)
 
     def _interval(
         self, statement: _Statement, by_run: Sequence[Sequence[float]], newest: Sequence[float], count: int

@@ -51,7 +51,7 @@ _ALIGNED = 1 << 20
 
 
 @dataclass
-class Course:
+class PtsParts:
     """The parts of one trial so far."""
 
     site: GeneratorSite
@@ -92,7 +92,7 @@ async def measure(site: GeneratorSite, cell: Cell) -> Measured:
             for drive in of_host.values():
                 await purge(site.hosts[host], drive, setting.purge)
     caches = await _set_caches(site, drives, setting)
-    course = Course(site, _within(drives, setting.active_range_percent), setting)
+    course = PtsParts(site, _within(drives, setting.active_range_percent), setting)
     before = await run(site, course.drives, setting.preconditioning) if setting.passes else None
     await _COURSES[setting.test](course)
     return _measured(cell, course, before, drives, caches)
@@ -121,7 +121,7 @@ def _within(drives: Found, percent: int) -> Found:
     return ranged
 
 
-async def _rounds(course: Course) -> None:
+async def _rounds(course: PtsParts) -> None:
     """Repeat rounds of all cells until the tracked cells are steady, then measure response times."""
     setting = course.setting
     for number in range(1, setting.most_rounds + 1):
@@ -132,12 +132,12 @@ async def _rounds(course: Course) -> None:
     await _histogram(course)
 
 
-async def _histogram(course: Course) -> None:
+async def _histogram(course: PtsParts) -> None:
     if course.setting.histogram_s:
         await course.run(HISTOGRAM, course.setting.histogram)
 
 
-async def _saturation(course: Course) -> None:
+async def _saturation(course: PtsParts) -> None:
     """Write until steady, for the time or until the capacities are written, whichever is first; then measure response times."""
     setting = course.setting
     cell_s = setting.cell_s or setting.duration_s
@@ -155,7 +155,7 @@ async def _saturation(course: Course) -> None:
     await _histogram(course)
 
 
-def _left(course: Course) -> tuple[float, int]:
+def _left(course: PtsParts) -> tuple[float, int]:
     """Return the seconds of write saturation that are left, and the bytes to write to the smallest drive."""
     setting = course.setting
     sizes = [drive.size_bytes for of_host in course.drives.values() for drive in of_host.values()]
@@ -165,7 +165,7 @@ def _left(course: Course) -> tuple[float, int]:
     return left_s, int(limit) if limit > _ALIGNED / 2 else 0
 
 
-async def _precondition(course: Course) -> None:
+async def _precondition(course: PtsParts) -> None:
     """Write at the test's own demand until five tracked minutes are steady."""
     setting = course.setting
     for number in range(1, setting.most_rounds + 1):
@@ -176,7 +176,7 @@ async def _precondition(course: Course) -> None:
             await course.run(f"{_REST}-{number:02d}", setting.saturating(rest_s))
 
 
-async def _pauses(course: Course) -> None:
+async def _pauses(course: PtsParts) -> None:
     setting = course.setting
     await _precondition(course)
     for wait_s in setting.waits_s:
@@ -184,12 +184,12 @@ async def _pauses(course: Course) -> None:
         await course.run(f"base-{wait_s:g}s", setting.saturating(setting.bursts_s))
 
 
-async def _loads(course: Course) -> None:
+async def _loads(course: PtsParts) -> None:
     for number in range(len(STIMULI)):
         await course.run(f"load-{number + 1}", course.setting.stimulus(number))
 
 
-async def _demand(course: Course) -> None:
+async def _demand(course: PtsParts) -> None:
     """Precondition, repeat rounds of all demands until the greatest is steady, then measure response times at three of them."""
     setting = course.setting
     await _precondition(course)
@@ -206,7 +206,7 @@ async def _demand(course: Course) -> None:
         await course.run(point, setting.demanding(threads, depth, setting.point_s))
 
 
-_COURSES: Mapping[str, Callable[[Course], Awaitable[None]]] = {
+_COURSES: Mapping[str, Callable[[PtsParts], Awaitable[None]]] = {
     "iops": _rounds,
     "throughput": _rounds,
     "latency": _rounds,
@@ -252,7 +252,7 @@ def _rates(logs: Sequence[bytes], every_s: float) -> list[float]:
     return [fmean(values) for number, values in sorted(bins.items()) if number < max(bins) or len(values) >= every_s]
 
 
-def _measured(cell: Cell, course: Course, before: FioResult | None, found: Found, caches: Mapping[str, str]) -> Measured:
+def _measured(cell: Cell, course: PtsParts, before: FioResult | None, found: Found, caches: Mapping[str, str]) -> Measured:
     setting, parts = course.setting, course.parts
     state = state_of(setting, parts)
     results = [result for _, result in course.results]
