@@ -14,6 +14,8 @@ from dutlab.methods.known import Known
 from dutlab.spec.workloads.storage_latency import StorageLatencySetting
 from dutlab.tools.fio import latency
 from dutlab.tools.fio.drives import FoundDrive
+from dutlab.tools.fio.histogram import percentile
+from dutlab.tools.fio.latency import Loaded
 from dutlab.tools.generator_tool import GeneratorSite
 
 STALL_S, EVERY_S, LOADED_S = 0.2, 10.0, 60.0
@@ -23,6 +25,8 @@ SHARE, WITHIN = 0.001, 0.05
 """Share of the I/Os that take longer than the percentile, and the tolerance of its latency."""
 HIDDEN_WITHIN_PERCENT = 25.0
 """Tolerance of the closed loop's error. Fewer I/Os than SHARE wait for the end of a stall there, so its percentile is near the median."""
+ATTEMPTS = 3
+"""Most measurements: on a busy machine the engine itself may begin I/Os too late."""
 _STEPS = 60
 # It prints the name of the device.
 _LINEAR = r"""
@@ -57,12 +61,31 @@ async def measure(site: GeneratorSite, host_name: str, device: str) -> list[Know
 
     Raises MeasurementError, HostError.
     """
-    host, name = site.hosts[host_name], f"stalls for {STALL_S * 1e3:g} ms every {EVERY_S:g} s"
+    name = f"stalls for {STALL_S * 1e3:g} ms every {EVERY_S:g} s"
     setting = StorageLatencySetting(
         access="random", bs="4k", reads_percent=100, rates=(RATE,), order="as-written", depth=DEPTH, writes=False, ramp_s=1.0,
         duration_s=LOADED_S,
     )  # fmt: skip
-    lines = list[bytes]()
+    for _ in range(ATTEMPTS):
+        loaded, lines = await _load(site, host_name, device, setting)
+        (opened,) = loaded.opened[RATE].loads.values()
+        figures = latency.both_figures(setting, loaded.loops(RATE))
+        expected = waited_ns(stalls_in(lines), opened.began_ns, setting.duration_s, SHARE) + figures["lat_p50_ns"]
+        if on_time := percentile(opened.late.bins, 1 - SHARE) <= WITHIN * expected:
+            break
+    hidden = 100 * (figures["clat_p50_ns"] / expected - 1)
+    found, why = (figures.get("lat_p999_ns"), "") if on_time else (None, "this machine itself began I/Os too late")
+    return [
+        Known(name, "storage-latency", "lat_p999_ns", expected, found, WITHIN * expected, why),
+        Known(
+            name, "fio, closed loop", "closed_error_p999_percent", hidden, figures.get("closed_error_p999_percent"), HIDDEN_WITHIN_PERCENT
+        ),
+    ]
+
+
+async def _load(site: GeneratorSite, host_name: str, device: str, setting: StorageLatencySetting) -> tuple[Loaded, list[bytes]]:
+    """Load the drive while it stalls; return the results and the program's lines."""
+    host, lines = site.hosts[host_name], list[bytes]()
     async with ended_by(lambda: host.run(["sh", "-c", _REMOVED], check=False)):
         reply = await host.run(["sh", "-c", _LINEAR, "dutlab", device, str(SECTORS)])
         process = await host.spawn(["python3", "-c", _STALLING, str(STALL_S), str(EVERY_S)])
@@ -73,16 +96,7 @@ async def measure(site: GeneratorSite, host_name: str, device: str) -> list[Know
         finally:
             await process.end()
             await cancelled(reading)
-    (opened,) = loaded.opened[RATE].loads.values()
-    figures = latency.both_figures(setting, loaded.loops(RATE))
-    expected = waited_ns(stalls_in(lines), opened.began_ns, setting.duration_s, SHARE) + figures["lat_p50_ns"]
-    hidden = 100 * (figures["clat_p50_ns"] / expected - 1)
-    return [
-        Known(name, "storage-latency", "lat_p999_ns", expected, figures.get("lat_p999_ns"), WITHIN * expected),
-        Known(
-            name, "fio, closed loop", "closed_error_p999_percent", hidden, figures.get("closed_error_p999_percent"), HIDDEN_WITHIN_PERCENT
-        ),
-    ]
+    return loaded, lines
 
 
 def stalls_in(lines: Sequence[bytes]) -> list[tuple[int, int]]:
