@@ -27,7 +27,7 @@ def run_with(runs, goodput_bps, path_mtu, *, port_mtu=9000, speed=10e9):
     run = new_run(runs, cells, resolved=resolved)
     for n, cell in enumerate(cells[:2], 1):
         run.write_trial(trial_record(n, cell, {"lan": {"goodput_bps": goodput_bps}}), {})
-    rows = [{"link": "lan", "from": a, "to": b, "path_mtu_bytes": path_mtu, "payload_bytes": path_mtu - 28} for a, b in pairs]
+    rows = [{"link": "lan", "from": a, "to": f"{b}:eth0", "path_mtu_bytes": path_mtu, "payload_bytes": path_mtu - 28} for a, b in pairs]
     figures = {"lan": {"path_mtu_bytes": path_mtu, "payload_bytes": path_mtu - 28}}
     run.write_trial(trial_record(3, cells[2], figures, tables={"path_mtu": rows}), {})
     for host in HOSTS:

@@ -82,7 +82,7 @@ def _section(read: ReadRun, groups: Sequence[Group]) -> Section | None:
         found = effects_of(read.run.name, [r for g in cells for r in g.records], _order(read), figure, CompareRequest())
     except (InputError, ValueError):
         return None
-    cells = sorted(cells, key=lambda g: (size_order(g.cell.setting.size), g.planned[0]))
+    cells = sorted(cells, key=lambda g: (size_order(g.cell.setting.size), _place(read, names, g), g.planned[0]))
     main = _table(read, cells, names, figure, workload)
     tables, drawings = [main], [DrawnTable("factors", main.slug, below=main.slug)]
     if found.effects:
@@ -99,6 +99,16 @@ def _section(read: ReadRun, groups: Sequence[Group]) -> Section | None:
         words=(*(f"{sentence}." for sentence in found.sentences), f"{found.rests_on}."),
         answer=tuple(f"{sentence}." for sentence in proven) or ("No effect of a factor is proven.",),
     )
+
+
+def _place(read: ReadRun, names: Sequence[str], group: Group) -> tuple[int, ...]:
+    """Return the place of a cell by the levels of the experiment file, the mode last; empty for an imported table, which has an order."""
+    if isinstance(group.cell.setting, ImportedSetting):
+        return ()
+    factors = read.experiment.get("factors") or {}
+    listed = {name: [str(level) for level in of] if isinstance(of := factors.get(name), list | tuple) else [] for name in names}
+    levels = _levels(group)
+    return tuple(of.index(level) if (level := levels.get(name, "")) in (of := listed[name]) else len(of) for name in (*names[1:], names[0]))
 
 
 def _order(read: ReadRun) -> Callable[[str], int]:

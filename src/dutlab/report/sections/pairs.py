@@ -121,7 +121,8 @@ def _path_mtu(group: Group, paths: Sequence[Group], link: str) -> int | None:
     same = [g for g in paths if g.cell.mode == group.cell.mode and {k: v for k, v in g.cell.factors.items() if k != "mode"} == levels]
     rows = [row for g in same for r in g.measured for row in r.tables.get("path_mtu", ()) if row.get("link") == link]
     for ends in ((client, server), (server, client)):
-        mtus = [float(row.get("path_mtu_bytes") or 0) for row in rows if (row.get("from"), row.get("to")) == ends]
+        between = (row for row in rows if tuple(str(row.get(end)).partition(":")[0] for end in ("from", "to")) == ends)  # to a port
+        mtus = [float(row.get("path_mtu_bytes") or 0) for row in between]
         if mtus and min(mtus) > 0:
             return int(min(mtus))
     return None
