@@ -4,6 +4,7 @@ use crate::contract::MAX_LANES;
 use crate::error::Why;
 use crate::flow::Flow;
 use crate::rows::Row;
+use crate::setup::copied_head;
 use crate::template::Template;
 
 /// Plan of one sender for one trial.
@@ -108,6 +109,7 @@ impl XdpPlan {
         if self.lanes.is_empty() || most == 0 || most > MAX_LANES {
             return Err(Why::Plan(format!("{most} streams on one CPU; the xdp back end paces 1 to {MAX_LANES}")));
         }
+        let copied = copied_head(self);
         let mut longest: &[u8] = &[];
         for template in self.templates() {
             if template.payload().len() + template.head_len() > longest.len() {
@@ -127,9 +129,7 @@ impl XdpPlan {
                     return Err(Why::Plan(format!("a frame of stream {} carries another stream's number", stream.id)));
                 }
                 // The pages are shared by all frames, so the bytes behind the copied head are the same in all.
-                if t.len() > crate::contract::HEAD_MAX
-                    && t.bytes()[crate::contract::HEAD_MAX..] != longest[crate::contract::HEAD_MAX..t.len()]
-                {
+                if t.len() > copied && t.bytes()[copied..] != longest[copied..t.len()] {
                     return Err(Why::Plan("frames with different payloads cannot share one sender".into()));
                 }
                 if !stream.flows.is_empty() {
