@@ -1,11 +1,11 @@
-"""The scripts of a page: the one that dutlab wrote and the numbers of figures, and nothing else."""
+"""The scripts of a page: the two that dutlab wrote and the numbers of figures, and nothing else."""
 
 from __future__ import annotations
 
 import json
 from html.parser import HTMLParser
 
-from dutlab.report.pages.html import script, script_hash
+from dutlab.report.pages.html import script, script_hash, sort_hash, sort_script
 
 
 class _Scripts(HTMLParser):
@@ -28,11 +28,13 @@ class _Scripts(HTMLParser):
 
 
 def foreign_scripts(text: str) -> list[str]:
-    """Script elements of a page that are neither the script whose hash its policy names nor the numbers of a figure."""
+    """Script elements of a page that are neither a script whose hash its policy names nor the numbers of a figure."""
     page = _Scripts(text)
     out = []
     for attrs, inside in page.found:
         if attrs == {"id": "figures"} and inside == script() and f"script-src '{script_hash()}';" in page.policy:
+            continue
+        if attrs == {} and inside == sort_script() and f"script-src '{sort_hash()}';" in page.policy:
             continue
         if attrs == {"type": "application/json"} and {"x", "lines", "views"} <= set(json.loads(inside)):
             continue

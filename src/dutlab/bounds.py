@@ -125,3 +125,10 @@ GIT_S: Final = 600.0
 """Time limit of one git command: a work tree of Linux has 80,000 files."""
 PIPE_S: Final = 30.0
 """Time limit until a pipe named as an experiment or testbed is written and closed: its writer may be a script that asks a host."""
+ARTIFACT: Final = FileBound("artifact", 4 << 30, "a hundred demos take 200 MB; larger raw data belongs to an archive of its own")
+ARTIFACT_FILES: Final = 200_000
+"""Most files of an artifact: a hundred runs of 300 trials with six files each."""
+ARTIFACT_INDEX_BYTES: Final = 64 * _MIB
+"""Most bytes of the index of an artifact's files: 200,000 names of 300 bytes."""
+WHEEL: Final = FileBound("wheel", 256 * _MIB, "dutlab's has 4 MB")
+SIGNATURE: Final = FileBound("signature", 64 * _KIB, "one by the largest RSA key has 2 kB")

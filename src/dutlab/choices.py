@@ -147,5 +147,8 @@ STATUSES = {
 }
 """State of a run → its meaning, in words for users."""
 
+RATES = ("Mb/s", "Gb/s", "MB/s", "MiB/s")
+"""Units of rates that a report can print: bits, and bytes by 10⁶ and by 2²⁰."""
+
 CHECK_FORMATS = ("junit", "github", "ktap", "markdown", "openmetrics")
 """Output formats of `dutlab check` and `dutlab gate` for CI."""

@@ -87,6 +87,16 @@ class DoubtKind(enum.Enum):
         "a file was measured in place of a drive: the figures are of its file system too",
         "name a drive by-id or by serial",
     )
+    ARRIVALS_MISSED = (
+        Grade.WARNING,
+        "I/Os were not made at the rate, or at the instants, that were asked for: latency is that of another load",
+        "lower the rate, raise the depth, or give the host that makes the I/O more processor time",
+    )
+    SLOWER_WHEN_IDLE = (
+        Grade.NOTE,
+        "latency at a low rate is above that at a higher one: drive, link or processor sleep between I/Os",
+        "compare with power saving off (NVMe APST, PCIe ASPM, deep C-states); state the setting with the figures",
+    )
     STORAGE_ERRORS = (
         Grade.SEVERE,
         "drives answered with errors, and the job was set to continue",

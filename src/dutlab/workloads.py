@@ -65,6 +65,10 @@ ANY_FIGURES = "dutlab.report.sections.tool_figures:section"
 """Section that shows any figures that cells have."""
 
 
+LINK, DRIVE = "link", "drive"
+"""Places of figures."""
+
+
 @dataclass(frozen=True)
 class WorkloadPlug:
     """Parts of a workload. A default means that there is none; paths are `module:name`."""
@@ -108,7 +112,7 @@ class WorkloadPlug:
     """Module that lays its figures out as published reviews do: `dutlab report --style` with the workload's name."""
     again: str = "dutlab.tools.raw_figures:rates"
     """Function that takes a KeptTrial and recomputes its figures from its raw files; raises CannotRecompute."""
-    place: str = "link"
+    place: str = LINK
     """Word for one place of its figures in answers: link or drive."""
     finds_limit: bool = False
     """True if its method can offer the load at the limit again (`Measured.at_limit`)."""
@@ -373,7 +377,7 @@ _PLUGS = (
         again="dutlab.tools.fio.again:fio_again",
         section="dutlab.report.sections.fio:section",
         shows_imports=True,
-        place="drive",
+        place=DRIVE,
         load=LoadPattern.STEADY,
     ),
     WorkloadPlug(
@@ -385,6 +389,18 @@ _PLUGS = (
         again="dutlab.tools.fio.again:limit_again",
         section="dutlab.report.sections.storage_limit:section",
         figures=("peak/iops",),
+        place=DRIVE,
+        load=LoadPattern.ONE,
+    ),
+    WorkloadPlug(
+        "storage-latency",
+        says="Latency of drives at given rates, counted from when each I/O was due.",
+        settings="dutlab.spec.workloads.storage_latency:StorageLatencyWorkload",
+        tool="dutlab.tools.fio.latency:measure",
+        check="dutlab.tools.fio.program:check",
+        again="dutlab.tools.fio.again:latency_again",
+        section="dutlab.report.sections.storage_latency:section",
+        figures=("*/lat_p999_ns", "*/lat_p99_ns", "*/lat_p50_ns"),
         place="drive",
         load=LoadPattern.ONE,
     ),
@@ -397,7 +413,7 @@ _PLUGS = (
         again="dutlab.tools.fio.again:failure_again",
         section="dutlab.report.sections.array_failure:section",
         figures=("rebuilding/iops",),
-        place="drive",
+        place=DRIVE,
         load=LoadPattern.ONE,
     ),
     WorkloadPlug(
@@ -409,7 +425,7 @@ _PLUGS = (
         again="dutlab.tools.fio.again:pts_again",
         section="dutlab.report.sections.pts:section",
         figures=("steady/iops", "unsteady/iops", "fresh/iops"),
-        place="drive",
+        place=DRIVE,
         load=LoadPattern.ONE,
     ),
     WorkloadPlug(

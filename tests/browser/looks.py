@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from browser.chromium import Chromium
@@ -32,13 +33,73 @@ CONTRASTS = """
 _AXE = Path(__file__).parent / "node_modules" / "axe-core" / "axe.min.js"
 
 
+UNFOLD = "document.querySelectorAll('details').forEach((d) => { d.open = true; })"
+"""Opens everything that a page shows folded."""
+
+
 def faults_of_access(browser: Chromium) -> list[tuple[str, str]]:
-    """What axe-core finds serious or critical on the page that is open: the rule and the first element. Skips the test without axe-core."""
+    """What axe-core finds on the page that is open, of any impact: the rule and the first element. Skips the test without axe-core."""
     need("axe", _AXE.exists())  # `npm ci --ignore-scripts --prefix tests/browser` brings it
     browser.evaluate(f"{_AXE.read_text(encoding='utf-8')}; 0")
     found = browser.send(
         "Runtime.evaluate", awaitPromise=True, returnByValue=True,
-        expression="axe.run().then((r) => r.violations.filter((v) => ['serious', 'critical'].includes(v.impact)).map((v) => [v.id, v.nodes[0].html]))",
+        expression="axe.run().then((r) => r.violations.map((v) => [v.id, v.nodes[0].html]))",
     )  # fmt: skip
     assert "exceptionDetails" not in found, found
     return [(str(rule), str(element)) for rule, element in found["result"]["value"]]
+
+
+ALL_LOOKS = tuple((width, scheme) for width in (390, 1280, 1920) for scheme in ("light", "dark"))
+"""Width of the window and colour scheme."""
+
+
+def faults_everywhere(
+    browser: Chromium, pages: Iterable[Path | str], looks: Iterable[tuple[int, str]] = ALL_LOOKS
+) -> dict[tuple[str, int, str], list[tuple[str, str]]]:
+    """Page, width and colour scheme → what axe-core finds there."""
+    found = {}
+    for page in pages:
+        for width, scheme in looks:
+            browser.open(page, width=width, scheme=scheme)
+            if faults := faults_of_access(browser):
+                found[str(page), width, scheme] = faults
+    return found
+
+
+_KEYS = {"Tab": 9, "Enter": 13, " ": 32}
+
+
+def press(browser: Chromium, key: str) -> None:
+    """One key as the keyboard sends it, to what has the focus."""
+    text = {"Enter": "\r", "Tab": ""}.get(key, key)
+    for kind in ("keyDown", "keyUp"):
+        browser.send(
+            "Input.dispatchKeyEvent",
+            type=kind,
+            key=key,
+            code=key,
+            windowsVirtualKeyCode=_KEYS[key],
+            **({"text": text} if text and kind == "keyDown" else {}),
+        )
+
+
+def reached_by_tab(browser: Chromium, most: int = 400) -> set[int]:
+    """The numbers, in the order of the page, of what the Tab key reaches from its beginning, of all that a mouse can use."""
+    browser.evaluate(f"window.usable = {_USABLE}; document.activeElement?.blur(); 0")
+    seen = set[int]()
+    for _ in range(most):
+        press(browser, "Tab")
+        at = int(browser.evaluate("window.usable.indexOf(document.activeElement)"))
+        if at >= 0 and at in seen:
+            break
+        seen |= {at} - {-1}
+    return seen
+
+
+_USABLE = """[...document.querySelectorAll('a[href], button, input:not([type=hidden]), select, textarea, summary, [tabindex="0"]')]
+  .filter((e) => !e.disabled && e.checkVisibility({visibilityProperty: true}) && !e.closest('details:not([open]) > :not(summary)'))"""
+USABLE_COUNT = f"{_USABLE}.length"
+"""How many elements of a page a mouse can use."""
+UNSEEN_FOCUS = """(() => { const s = getComputedStyle(document.activeElement);
+  return s.outlineStyle === 'none' && s.boxShadow === 'none'; })()"""
+"""Whether what has the focus does not show it."""

@@ -11,7 +11,7 @@ import pytest
 
 import fake_run
 from browser.chromium import Chromium
-from browser.looks import CONTRASTS, faults_of_access
+from browser.looks import CONTRASTS, UNFOLD, faults_everywhere, faults_of_access
 from dutlab.interop.figure_table import imported
 from dutlab.interop.imported_run import ImportOptions, write_imported
 from dutlab.report.write import write_plots, write_report
@@ -41,12 +41,15 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_page_is_never_wider_than_the_window(browser: Chromium, page: Path, width: int) -> None:
     browser.open(page, width=width)
     assert browser.evaluate("document.documentElement.scrollWidth") == width
+    browser.evaluate(UNFOLD)
+    assert browser.evaluate("document.documentElement.scrollWidth") == width
     if width < 600:  # and yet the wide tables are all there, each in a box of its own that scrolls
         assert browser.evaluate("[...document.querySelectorAll('.box')].some((b) => b.scrollWidth > b.clientWidth)")
 
 
 def test_no_table_scrolls_on_a_laptop_and_print_has_pages_in_landscape(browser: Chromium, page: Path) -> None:
     browser.open(page, width=1280)
+    browser.evaluate(UNFOLD)
     assert browser.evaluate(OVERFLOWING) == []
     browser.send("Emulation.setEmulatedMedia", media="print")
     browser.send("Emulation.setDeviceMetricsOverride", width=1032, height=703, deviceScaleFactor=1, mobile=False)  # A4 landscape less 12 mm
@@ -80,6 +83,7 @@ def test_no_table_of_a_drive_or_a_publication_is_wider_than_its_column(browser: 
     too_wide = []
     for page in pages_of_kinds:
         browser.open(page, width=1280)
+        browser.evaluate(UNFOLD)
         too_wide += browser.evaluate(OVERFLOWING)
         browser.send("Emulation.setEmulatedMedia", media="print")
         browser.send("Emulation.setDeviceMetricsOverride", width=1032, height=703, deviceScaleFactor=1, mobile=False)
@@ -110,12 +114,14 @@ def test_only_the_file_itself_is_asked_for_and_nothing_is_complained_about(brows
 @pytest.mark.parametrize("section", ["answer", "iperf3", "sweep", "cores", "doubts", "conditions", "repeat", "trials"])
 def test_every_section_is_seen(browser: Chromium, page: Path, section: str) -> None:
     browser.open(page, width=1280)
+    browser.evaluate(UNFOLD)
     assert browser.evaluate(f"document.getElementById('{section}').getBoundingClientRect().height") > 100
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_every_word_can_be_read_in_both_schemes(browser: Chromium, page: Path, scheme: str) -> None:
     browser.open(page, width=1280, scheme=scheme)
+    browser.evaluate(UNFOLD)
     found = browser.evaluate(CONTRASTS)
     assert len(found) > 1000
     faint = [(round(ratio, 2), text) for ratio, text in found if ratio < 4.5]
@@ -128,7 +134,7 @@ def test_words_in_plots_do_not_cover_one_another_and_stay_inside(browser: Chromi
     browser.open(page, width=1280)
     touching = browser.evaluate(
         """[...document.querySelectorAll('figure svg')].flatMap((svg) => {
-             const frame = svg.getBoundingClientRect(), texts = [...svg.querySelectorAll('text')], boxes = texts.map((t) => t.getBoundingClientRect());
+             const frame = svg.getBoundingClientRect(), texts = [...svg.querySelectorAll('text')].filter((t) => t.getClientRects().length), boxes = texts.map((t) => t.getBoundingClientRect());
              const hit = (a, b) => a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 4 && b.top < a.bottom - 4;
              const pairs = boxes.flatMap((a, i) => boxes.slice(i + 1).flatMap((b, j) => hit(a, b) ? [texts[i].textContent + ' | ' + texts[i + 1 + j].textContent] : []));
              const out = boxes.flatMap((a, i) => a.left < frame.left - 1 || a.right > frame.right + 1 ? [texts[i].textContent + ' leaves the plot'] : []);
@@ -148,9 +154,11 @@ def test_words_in_plots_are_large_enough_on_a_phone(browser: Chromium, page: Pat
 
 def test_a_figure_leads_to_its_trials(browser: Chromium, page: Path) -> None:
     browser.open(page, width=1280)
-    browser.evaluate("document.querySelector('#iperf3 td a.figure').click()")
+    assert not browser.evaluate("document.querySelector('#trials details').open"), "the trials are folded"
+    browser.evaluate("document.querySelector('#answer td a.figure').click()")
     row = browser.evaluate("document.querySelector('tr:target').innerText")
-    assert "record.json" in row
+    assert browser.evaluate("document.querySelector('#trials details').open"), "a link to a trial unfolds them"
+    assert "record.json" in row and " Gb/s" in row
     assert "iperf3.json" in row
 
 
@@ -206,6 +214,7 @@ def test_a_figure_tells_its_values_under_the_pointer_and_beside_the_slider_with_
             browser.send("Input.dispatchKeyEvent", type=kind, key="End", code="End", windowsVirtualKeyCode=35)
     heard = browser.evaluate(f"{FIRST}.querySelector('input').ariaValueText")
     assert heard.startswith("imix") and "nat" in heard
+    browser.evaluate(UNFOLD)
     of_table = browser.evaluate(
         "[...document.querySelectorAll('#sweep tbody tr')].map((r) => r.innerText).find((t) => t.includes('nat') && t.includes('imix'))"
     )
@@ -252,8 +261,45 @@ def test_every_word_of_explored_figures_can_be_read_and_print_has_the_drawings(b
     assert set(seen) == {""} and len(seen) == browser.evaluate("document.querySelectorAll('figure').length")
 
 
-def test_axe_finds_nothing_serious_on_reports(browser: Chromium, page: Path, pages_of_kinds: list[Path]) -> None:
+def test_a_bar_without_a_script_tells_its_values_under_the_pointer(browser: Chromium, page: Path) -> None:
+    browser.open(page, width=1280)
+    browser.evaluate("document.querySelector('#cores figure').scrollIntoView()")
+    area = "document.querySelector('#cores .told > rect').getBoundingClientRect()"
+    x, y = browser.evaluate(f"[{area}.x + 20, {area}.y + {area}.height / 2]")
+    shown = "[...document.querySelectorAll('#cores .told > g')].filter((g) => g.getClientRects().length).map((g) => g.textContent)"
+    assert browser.evaluate(shown) == []
+    browser.send("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
+    (told,) = browser.evaluate(shown)
+    assert told.startswith("router, core 0: ") and "softirq" in told
+
+
+def test_axe_finds_nothing_on_reports_at_any_width_in_any_scheme(browser: Chromium, page: Path, pages_of_kinds: list[Path]) -> None:
+    assert faults_everywhere(browser, [page]) == {}
+    assert faults_everywhere(browser, pages_of_kinds, looks=((390, "light"), (1280, "dark"))) == {}, "of each kind of workload"
+
+
+def test_axe_finds_nothing_on_explored_figures(browser: Chromium, page: Path, pages_of_kinds: list[Path]) -> None:
     for shown, scheme in ((page, "light"), (page, "dark"), *((of_kind, "light") for of_kind in pages_of_kinds[:2])):
         browser.open(shown, width=1280, scheme=scheme)
         browser.evaluate(EXPLORE)
+        browser.evaluate(UNFOLD)
         assert faults_of_access(browser) == [], (shown, scheme)
+
+
+def test_the_answer_fits_one_screen_of_a_laptop_and_the_report_few_sheets(browser: Chromium, page: Path) -> None:
+    browser.open(page, width=1280)
+    assert browser.evaluate("document.querySelector('dl.first-screen').getBoundingClientRect().bottom") <= 900
+    assert browser.evaluate("document.documentElement.scrollHeight") < 10_000
+    printed = base64.b64decode(browser.send("Page.printToPDF", preferCSSPageSize=True)["data"])
+    assert len(re.findall(rb"/Type ?/Page[^s]", printed)) <= 11
+    browser.open(page, width=390)
+    assert browser.evaluate("document.documentElement.scrollHeight") < 15_000
+
+
+def test_no_row_of_a_table_is_mostly_blank_on_a_phone(browser: Chromium, page: Path) -> None:
+    browser.open(page, width=390)
+    browser.evaluate(UNFOLD)
+    tall = browser.evaluate(
+        "[...document.querySelectorAll('tbody tr')].map((r) => [r.getBoundingClientRect().height, r.innerText]).filter(([h]) => h > 350)"
+    )
+    assert tall == []

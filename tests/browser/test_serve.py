@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from browser.chromium import Chromium
-from browser.looks import CONTRASTS, faults_of_access
+from browser.looks import CONTRASTS, UNSEEN_FOCUS, USABLE_COUNT, faults_everywhere, press, reached_by_tab
 from fake_run import Wanted, build
 from processes import eventually
 
@@ -26,6 +27,7 @@ BEGUN = [
     {"event": "reading", "trial": 1, "where": "dut", "who": "cpu", "values": {f"cpu{n}_busy_percent": n for n in range(16)}},
 ]  # fmt: skip
 NOW = "document.getElementById('now').innerText"
+EXPERIMENTS = Path(__file__).parents[2] / "examples" / "firewall-modes"
 
 
 def tell(run: Path, *events: object) -> None:
@@ -47,7 +49,20 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def address(runs: Path, browser: Chromium) -> Iterator[str]:
     """Of the pages; the browser has logged in."""
-    argv = [sys.executable, "-m", "dutlab", "serve", "--json", "--port", "0", "--runs", str(runs), "--control"]
+    argv = [
+        sys.executable,
+        "-m",
+        "dutlab",
+        "serve",
+        "--json",
+        "--port",
+        "0",
+        "--runs",
+        str(runs),
+        "--control",
+        "--experiments",
+        str(EXPERIMENTS),
+    ]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         told = json.loads(server.stdout.readline())
@@ -60,7 +75,8 @@ def address(runs: Path, browser: Chromium) -> Iterator[str]:
 def pages(address: str, runs: Path) -> list[str]:
     a, _ = sorted(p.name for p in runs.glob("2026*"))[:2]
     paths = ["", "?words=nobody", f"runs/{a}/", f"runs/{a}/live", "runs/live-run/live", f"compare?run={a}", "history",
-             "history?experiment=firewall-modes", "testbeds", "limits", "control"]  # fmt: skip
+             "history?experiment=firewall-modes", "testbeds", "limits", "limits?read_iops=1&write_iops=1",
+             "control", "control?file=quick.yaml"]  # fmt: skip
     return [address + path for path in (*paths, f"runs/{a}/report/")]
 
 
@@ -84,10 +100,64 @@ def test_every_word_can_be_read_in_both_schemes(browser: Chromium, pages: list[s
         assert faint == []
 
 
-def test_the_axe_finds_nothing_serious(browser: Chromium, pages: list[str]) -> None:
-    for page in pages[:-1]:  # the last is a report, see test_report_page
+def test_axe_finds_nothing_at_any_width_in_any_scheme(browser: Chromium, pages: list[str], address: str) -> None:
+    others = [f"{address}{path}" for path in ("login", "nothing")]
+    assert faults_everywhere(browser, [*pages[:-1], *others]) == {}  # the last is a report, see test_report_page
+
+
+def test_the_tab_key_reaches_all_that_a_mouse_can_use_and_shows_where_it_is(browser: Chromium, pages: list[str]) -> None:
+    for page in (page for page in pages[:-1] if "live-run" not in page):  # its boxes are new ones each second, see below
         browser.open(page, width=1280)
-        assert faults_of_access(browser) == [], page
+        assert reached_by_tab(browser) == set(range(browser.evaluate(USABLE_COUNT))), page
+        assert not browser.evaluate(UNSEEN_FOCUS), page
+
+
+def test_a_run_is_found_filtered_and_its_plan_seen_with_the_keyboard_alone(browser: Chromium, address: str) -> None:
+    browser.open(address, width=1280)
+    browser.evaluate("document.querySelector('.filters summary').focus()")
+    press(browser, "Enter")
+    assert browser.evaluate("document.querySelector('.filters').open && document.querySelector('[name=status]').checkVisibility()")
+    browser.open(f"{address}control", width=1280)
+    browser.evaluate("document.querySelector('select').focus(); document.querySelector('select').value = 'quick.yaml'; 0")
+    press(browser, "Tab")
+    press(browser, "Enter")
+    assert eventually(lambda: "Start quick.yaml?" in browser.evaluate("document.body?.innerText ?? ''"), 60)
+    assert "changes: mode" in browser.evaluate("document.querySelector('pre').innerText")
+
+
+@pytest.mark.timing
+def test_the_keyboard_stays_where_it_is_while_the_page_of_a_run_changes(browser: Chromium, address: str, runs: Path) -> None:
+    (runs / "held").mkdir()
+    (runs / "held" / "plan.json").write_text("{}")
+    tell(runs / "held", *BEGUN)
+    browser.open(f"{address}runs/held/live", width=390)
+    assert eventually(lambda: browser.evaluate("!!document.querySelector('#readings')"), 60)
+    browser.evaluate("(() => { const box = document.getElementById('readings'); box.focus(); box.scrollLeft = 40; box.old = true; })()")
+    tell(runs / "held", {"event": "reading", "trial": 1, "where": "dut", "who": "cpu", "values": {"cpu0_busy_percent": 77}})
+    assert eventually(lambda: "77 %" in browser.evaluate(NOW), 60)
+    assert browser.evaluate("document.activeElement.id") == "readings" and not browser.evaluate("document.activeElement.old")
+    assert browser.evaluate("document.activeElement.scrollLeft") == 40
+
+
+@pytest.mark.timing
+def test_the_buttons_follow_the_run_to_its_end(browser: Chromium, address: str, runs: Path) -> None:
+    shown = "[...document.querySelectorAll('[data-stages]')].filter((f) => f.checkVisibility()).map((f) => f.innerText.trim())"
+    run = runs / "controlled"
+    run.mkdir()
+    (run / "plan.json").write_text("{}")
+    with (run / "journal.jsonl").open("w") as journal:
+        fcntl.flock(journal, fcntl.LOCK_EX)
+        tell(run, *BEGUN)
+        browser.open(f"{address}runs/controlled/live", width=1280)
+        assert browser.evaluate(shown) == ["Pause after this trial", "Cancel"]
+        (run / "pause-asked").touch()
+        assert eventually(lambda: browser.evaluate(shown) == ["Cancel"], 60)
+        assert "ends after this trial" in browser.evaluate("document.getElementById('told').textContent"), "said to screen readers too"
+    assert eventually(lambda: browser.evaluate(shown) == ["Resume"], 60)
+    (run / "MANIFEST.sha256").touch()
+    tell(run, {"event": "run-ended", "status": "finished", "measured": 2, "failed": 0, "refused": 0, "disturbed": 0})
+    assert eventually(lambda: browser.evaluate(shown) == [], 60)
+    assert "finished run" in browser.evaluate(NOW)
 
 
 def test_every_field_and_button_has_a_name_and_is_reached_by_keyboard(browser: Chromium, pages: list[str]) -> None:
@@ -104,7 +174,9 @@ def test_a_run_that_is_watched_changes_on_the_page_until_it_is_over(browser: Chr
     run = runs / "live-run"
     browser.open(f"{address}runs/live-run/live", width=1280)
     assert eventually(lambda: "nat sweep 64 a #1" in browser.evaluate(NOW) and "590.0 kpps" in browser.evaluate(NOW), 60)
-    assert browser.evaluate("document.querySelectorAll('#now svg polyline').length") == 18
+    assert browser.evaluate("document.querySelectorAll('#now svg polyline').length") == 16, "a line for each core"
+    assert browser.evaluate("document.querySelectorAll('#now figure svg[role=img]').length") == 1
+    assert "offered 590" in browser.evaluate("document.querySelector('#now figure svg').getAttribute('aria-label')")
     tell(run, {"event": "reading", "trial": 1, "where": "a", "who": "engine", "values": {"offered_pps": 777e3}})
     assert eventually(lambda: "777.0 kpps" in browser.evaluate(NOW), 60)
     tell(run, {"event": "note", "text": "<img src=x onerror=alert(1)>"})

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from browser.chromium import Chromium
-from browser.looks import CONTRASTS, faults_of_access
+from browser.looks import CONTRASTS, UNSEEN_FOCUS, USABLE_COUNT, faults_everywhere, press, reached_by_tab
 from dutlab.cli.publish import publish
 from dutlab.interop.figure_table import imported
 from dutlab.interop.imported_run import ImportOptions, write_imported
@@ -42,7 +42,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def pages(site: Path) -> list[Path]:
     found = sorted(site.rglob("*.html"))
-    assert {"index.html", "claims.html", "files.html", "commands.html", "trials-2.html"} <= {p.name for p in found}
+    assert {"index.html", "compare.html", "claims.html", "files.html", "commands.html", "trials-2.html"} <= {p.name for p in found}
     return found
 
 
@@ -52,7 +52,7 @@ def of_each(pages: list[Path]) -> list[Path]:
     found = {
         page.parent.name if page.parent.name == "devices" else re.sub(r"-\d+$", "", page.stem) + page.parent.name: page for page in pages
     }
-    assert len(found) == 7, found
+    assert len(found) == 8, found
     return list(found.values())
 
 
@@ -124,10 +124,54 @@ def test_pictures_beside_a_page_are_seen_from_a_folder_too(browser: Chromium, pa
     assert seen > 5
 
 
-def test_axe_finds_nothing_serious_on_a_page_of_each_template(browser: Chromium, of_each: list[Path]) -> None:
-    found = {}
-    for page in of_each:
-        browser.open(page, width=390)
-        if faults := faults_of_access(browser):
-            found[page.parent.name, page.name] = faults
-    assert found == {}
+def test_axe_finds_nothing_on_a_page_of_each_template_and_on_every_device(
+    browser: Chromium, pages: list[Path], of_each: list[Path]
+) -> None:
+    devices = [page for page in pages if page.parent.name == "devices"]
+    assert faults_everywhere(browser, dict.fromkeys([*of_each, *devices])) == {}
+
+
+def test_the_tab_key_reaches_all_that_a_mouse_can_use(browser: Chromium, of_each: list[Path]) -> None:
+    for page in (p for p in of_each if p.parent.name != "report"):
+        browser.open(page, width=1280)
+        wanted = browser.evaluate(USABLE_COUNT)
+        assert reached_by_tab(browser, 2 * wanted + 50) == set(range(wanted)), page
+        assert not browser.evaluate(UNSEEN_FOCUS), page
+
+
+def test_devices_are_sorted_by_the_keyboard_and_the_order_is_said(browser: Chromium, site: Path) -> None:
+    browser.open(site / "compare.html", width=1280)
+    column = "[...document.querySelector('table').tBodies[0].rows].map((r) => r.cells[2].dataset.sort === '' ? null : Number(r.cells[2].dataset.sort))"
+    best = browser.evaluate(column)
+    assert len(best) > 20 and best == sorted(best, reverse=True)
+    browser.evaluate("document.querySelectorAll('th .sort')[2].focus()")
+    press(browser, "Enter")
+    assert browser.evaluate(column) == sorted(best)
+    assert browser.evaluate("document.querySelectorAll('th')[2].getAttribute('aria-sort')") == "ascending"
+    browser.evaluate("document.querySelectorAll('th .sort')[1].focus()")
+    press(browser, " ")
+    modes = browser.evaluate("[...document.querySelector('table').tBodies[0].rows].map((r) => r.cells[1].textContent.trim())")
+    assert modes == sorted(modes) and len(set(modes)) > 1
+    assert browser.evaluate("document.querySelectorAll('[aria-sort]').length") == browser.evaluate(
+        "document.querySelectorAll('table').length"
+    )
+    browser.evaluate("document.querySelectorAll('th .sort').forEach((b) => b.click())")
+    assert browser.complaints == []
+
+
+def test_without_scripts_the_comparison_is_whole_and_has_no_dead_buttons(browser: Chromium, site: Path) -> None:
+    browser.send("Emulation.setScriptExecutionDisabled", value=True)
+    try:
+        browser.open(site / "compare.html", width=1280)
+    finally:
+        browser.send("Emulation.setScriptExecutionDisabled", value=False)
+    assert browser.evaluate("document.querySelectorAll('button').length") == 0
+    assert browser.evaluate("document.querySelectorAll('tbody tr').length") > 50
+
+
+def test_a_phone_shows_figures_on_the_first_screen(browser: Chromium, pages: list[Path], site: Path) -> None:
+    first = "Math.min(...[...document.querySelectorAll('.ends a')].map((a) => a.getBoundingClientRect().bottom))"
+    for page in (p for p in pages if p == site / "index.html" or p.parent.name == "devices"):
+        browser.open(page, width=390, height=844)
+        assert browser.evaluate(first) < 844, page
+        assert browser.evaluate("[...document.querySelectorAll('.ends a')].every((a) => a.getBoundingClientRect().right <= 390)"), page

@@ -79,6 +79,18 @@ def test_a_signal_restores_the_dut_and_ends_with_130(start, dutlab, experiment, 
 
 
 @pytest.mark.timing
+def test_a_run_that_is_interrupted_before_its_first_trial_says_how_to_go_on(start, dutlab, experiment, standing_lab, tmp_path):
+    running = start("run", experiment(ONCE), "--lab", standing_lab)
+    wait_for(lambda: list((tmp_path / "runs").glob("2*/events.jsonl")))
+    os.kill(running.pid, signal.SIGINT)
+    said = running.ended()
+    assert running.returncode == 130, said
+    if not list((tmp_path / "runs").glob("*/trials/0001")):  # a fast machine may have begun it
+        assert re.search(r"note: interrupted before the first trial: `dutlab resume runs/\S+` continues it", said), said
+    assert dutlab("resume", str(only_run(tmp_path))).returncode == 0
+
+
+@pytest.mark.timing
 def test_a_run_that_was_killed_is_undone_and_resumed_where_its_folder_was_moved_to_and_what_nobody_verified_is_done_again(
     start, dutlab, experiment, standing_lab, tmp_path
 ):

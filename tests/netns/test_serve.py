@@ -59,14 +59,26 @@ class Server:
             return str(answer.read().decode())
 
     def post(self, path: str, **fields: str) -> int:
-        form = re.search(r'name="form" value="(\w+)"', self.get("control"))
+        return self._posted(path, self.get("control?file=few.yaml"), **fields)[0]
+
+    def start(self, file: str) -> str:
+        """Starts a run after its plan was shown; the address of the page that follows."""
+        plan = self.get(f"control?file={file}")
+        seen = re.search(r'name="seen" value="(\w+)"', plan)
+        assert seen is not None and "as-found" in plan and "about" in plan, plan
+        status, address = self._posted("control", plan, file=file, seen=seen[1])
+        assert status == 200
+        return address.removeprefix(self.address)
+
+    def _posted(self, path: str, page: str, **fields: str) -> tuple[int, str]:
+        form = re.search(r'name="form" value="(\w+)"', page)
         assert form is not None
         data = urllib.parse.urlencode({"form": form[1], **fields}).encode()
         try:
             with self._browser.open(self.address + path, data=data, timeout=60) as answer:
-                return int(answer.status)
+                return int(answer.status), str(answer.url)
         except urllib.error.HTTPError as error:
-            return error.code
+            return error.code, ""
 
     def events(self, run: str) -> socket.socket:
         """A browser that watches a run."""
@@ -104,8 +116,9 @@ def test_a_run_that_was_started_here_goes_on_when_the_server_is_killed(folders: 
     runs, experiments = folders
     server = Server(runs, experiments)
     assert 'href="/runs/' not in server.get() and "few.yaml" in server.get("control")
-    assert server.post("control", file="few.yaml") == 200
+    page = server.start("few.yaml")
     run = begun(runs)
+    assert page == f"runs/{run}/live"
     with contextlib.closing(server.events(run)) as watching:
         assert b"text/event-stream" in watching.recv(4096)
         assert "as-found steps" in server.get(f"runs/{run}/live")
@@ -123,7 +136,7 @@ def test_a_run_is_paused_after_its_trial_resumed_and_cancelled_by_the_page(folde
     runs, experiments = folders
     server = Server(runs, experiments)
     try:
-        assert server.post("control", file="many.yaml") == 200
+        assert server.start("many.yaml").endswith("/live")
         run = begun(runs)
         assert "dutlab_run_running" in server.get("metrics")
         assert server.post(f"runs/{run}/resume") == 422, "it goes on"

@@ -101,6 +101,7 @@ def test_ipv4_and_ipv6_on_one_path_are_driven_at_once_with_an_account_each(run: 
     for links, record in sweeps.items():
         counts = {f["link"]: (f["intended_frames"], f["received_frames"] + f["lost_frames"] + f["refused_frames"]) for f in record["flows"]}
         assert counts == dict.fromkeys(links.split("+"), (200, 200))
+        assert [f["corrupted_frames"] for f in record["flows"]] == [0] * len(counts), "headers of two lengths share a page"
     assert "172.16.0.2" in seen_by_sink(sweeps["ipv4+ipv6"], "ipv4")
     assert "2001:2:0:1::2" in seen_by_sink(sweeps["ipv4+ipv6"], "ipv6")
 

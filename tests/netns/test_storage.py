@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from capability import have_loop, need, need_program
+from capability import have_loop, need, need_engine, need_program
 from dutlab.hosts.local import LocalHost
 from dutlab.labs import drives
 from dutlab.spec.workloads.fio import FioSetting
@@ -128,6 +128,53 @@ def test_the_limit_of_a_drive_is_sought_over_depth_and_told_in_the_report(measur
     assert "Peak, knee and least depth" in page and "IOPS over depth" in page, "the table and the curve"
 
 
+LATENCY = """
+experiment: latency
+testbed: WHERE
+factors: {mode: [as-found]}
+workloads:
+  - storage-latency: {DRIVES, rates: [200, 50%], reads_percent: READS, depth: 32, ramp: 100ms, duration: 2s}
+repeats: 1
+disturbed: count
+"""
+
+
+def latency_text(where: str, drives: str, reads: int) -> str:
+    return LATENCY.replace("WHERE", where).replace("DRIVES", drives).replace("READS", str(reads))
+
+
+def test_the_latency_of_a_drive_at_a_rate_is_measured_in_both_loops(measured):
+    need_engine()
+    run, record = measured(latency_text("{lab: jbod}", "drives: [[server:d1]]", 70), "d2", "d3", "d4")
+    figures = record["figures"]["server:d1"]
+    rows = {row["rate"]: row for row in record["tables"]["rates"]}
+    assert rows.keys() == {"200", "50%"} and {row["place"] for row in rows.values()} == {1, 2}
+    assert 2 * 200 - 80 < rows["200"]["due"] < 2 * 200 + 80, "four standard deviations of a Poisson process"
+    assert figures["most/iops"] <= 2000 / 0.7 * 1.1, "reads are limited to 2000 a second, and are 70 % of all"
+    for part in ("200iops", "50%"):
+        assert 0 < figures[f"{part}/lat_p50_ns"] <= figures[f"{part}/lat_max_ns"]
+        closed = figures[f"{part}/clat_p50_ns"]
+        assert figures[f"{part}/closed_error_p50_percent"] == pytest.approx(100 * (closed / figures[f"{part}/lat_p50_ns"] - 1))
+    assert recomputed(run, record)["server:d1"] == pytest.approx(figures), "by its raw files alone"
+    page = (run / "report" / "report.html").read_text()
+    assert "Open loop" in page and "error at 99 %" in page
+
+
+def test_the_latency_of_a_file_is_marked_and_the_file_is_removed(dutlab, experiment, tmp_path):
+    need_engine()
+    file = tmp_path / "in-place.img"
+    (tmp_path / "testbed.yaml").write_text(
+        f"testbed: file\nhosts:\n  here: {{local: true, drives: {{f: {{file: {file}, size: 16M, destroy: yes}}}}}}\n"
+    )
+    done = dutlab("run", experiment(latency_text("testbed.yaml", "drives: together", 100)))
+    assert done.returncode == 0, done.stderr
+    (record,) = records(only_run(tmp_path))
+    assert record["status"] == "measured", record["why"]
+    assert record["figures"]["here:f"]["200iops/lat_p50_ns"] > 0
+    assert {"FILE_SYSTEM", "PAGE_CACHE"} <= {doubt["kind"] for doubt in record["doubts"]}, "it is smaller than memory"
+    assert not file.exists()
+
+
 PTS = """
 experiment: pts
 testbed: {lab: jbod}
@@ -163,6 +210,39 @@ def test_a_drive_is_purged_preconditioned_and_measured_in_rounds(measured, jbod)
     assert device.read_bytes()[: len(mark)] != mark, "the whole drive was erased and written"
     assert recomputed(run, record)["server:d1"] == pytest.approx(record["figures"]["server:d1"]), "by its raw rounds alone"
     assert f"iops: {verdict['state']}" in (run / "report" / "report.html").read_text()
+
+
+PTS_LONG = PTS.replace("tests: iops", "tests: TEST").replace(
+    "      block_sizes: 4k\n      reads_percent: 0\n",
+    "      jobs: 1\n      interval: 300ms\n      saturation: 2s\n      histogram: 300ms\n      pauses: [1s]\n      burst: 2s\n      bursts: 2\n"
+    "      stimuli: [3s, 2s, 3s]\n      threads: [2, 1]\n      depths: [2, 1]\n      prewrite: 200ms\n      point: 300ms\n"
+    "      point_prewrite: 200ms\n      active_range: 50\n",
+)
+"""Tests of pts beyond rounds, with times as short as fio keeps them, on the first half of a drive."""
+HEADS = {
+    "write-saturation": ("first minute", "r0_4k/iops"),
+    "host-idle-recovery": ("÷ without pause", "pause1s/after_idle_ratio"),
+    "cross-stimulus-recovery": ("recovered after", "load3_end/bytes_per_s"),
+    "demand-intensity": ("demand variation", "max/iops"),
+    "composite": ("demand intensity", "t2q2/iops"),
+}
+"""Test → words that its report has, and a figure that its record has."""
+
+
+@pytest.mark.parametrize("test", HEADS)
+def test_pauses_loads_and_demands_stay_in_the_active_range_and_are_worked_out_again(measured, jbod, test):
+    device = Path(device_of(jbod, "d1"))
+    size = 256 << 20
+    run, record = measured(PTS_LONG.replace("TEST", test).replace("purge: blkdiscard", "purge: none"), "d2", "d3", "d4")
+    words, figure = HEADS[test]
+    figures = record["figures"]["server:d1"]
+    assert figures[figure] > 0 and words in (run / "report" / "report.html").read_text()
+    assert recomputed(run, record)["server:d1"] == pytest.approx(figures), "by its raw files alone"
+    (verdict,) = record["tables"]["verdict"]
+    assert verdict["active_range_percent"] == 50 and verdict["write_cache"] == "unknown", "a loop device does not say"
+    with device.open("rb") as drive:
+        assert any(drive.read(size // 2)), "something was written to the first half"
+        assert not any(drive.read(size // 2)), "and nothing to the second"
 
 
 PARTITION_TABLE = bytes(446) + bytes.fromhex("0020210083 4141030008000000080000".replace(" ", "")) + bytes(48) + b"\x55\xaa"

@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from dutlab.cli.add import attach, note
+from dutlab.cli.compare import compare
 from dutlab.cli.report import report
 from dutlab.errors import InputError
 from dutlab.store.run_folder import RunFolder
@@ -76,3 +77,30 @@ def test_what_cannot_be_added_is_refused_and_leaves_nothing(run: Path, tmp_path:
     assert "at most 64 MiB" in str(invoke(attach, run, large, "--caption", "x").exception)
     assert not list((run / "additions").glob("*"))
     assert invoke(note, tmp_path, "no run").exit_code != 0
+
+
+def test_settings_of_a_bios_are_facts_that_compare_knows(run: Path, tmp_path: Path) -> None:
+    other = build(tmp_path / "other", Wanted(seconds=2, cores=0, sizes=(64,)))
+    for folder, boost in ((run, "disabled"), (other, "enabled")):
+        (tmp_path / "bios.txt").write_text(f"# read by hand\n[CPU]\nCore Performance Boost: {boost}\nC6 = off\n[PCIe]\nASPM,off\n")
+        added = invoke(attach, folder, tmp_path / "bios.txt", "--facts", "dut", "--caption", "BIOS")
+        assert added.exit_code == 0, added.output
+    (pair,) = json.loads(invoke(compare, run, other, "--json").output)["compared"]
+    attached = [d for d in pair["differences"] if d["path"].startswith("attached.")]
+    assert attached == [{"path": "attached.dut.CPU: Core Performance Boost", "first": "disabled", "second": "enabled"}]
+    assert invoke(report, run).exit_code == 0
+    for form in ("html", "md"):
+        assert "Core Performance Boost" in (run / "report" / f"report.{form}").read_text()
+
+
+@pytest.mark.parametrize("data", [b"", b"Boost\n", b"a: 1\na: 2\n", b"{", b"\xff\xfe", b"x: " + b"y" * 300])
+def test_a_file_that_is_no_list_of_settings_is_refused(run: Path, tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "bios.txt").write_bytes(data)
+    refused = invoke(attach, run, tmp_path / "bios.txt", "--facts", "dut", "--caption", "BIOS")
+    assert isinstance(refused.exception, InputError) and not list((run / "additions").glob("*.json"))
+
+
+def test_facts_of_a_host_that_the_run_lacks_are_refused(run: Path, tmp_path: Path) -> None:
+    (tmp_path / "bios.txt").write_text("Boost: on\n")
+    refused = invoke(attach, run, tmp_path / "bios.txt", "--facts", "router-7", "--caption", "BIOS")
+    assert isinstance(refused.exception, InputError)

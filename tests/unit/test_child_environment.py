@@ -41,6 +41,7 @@ OWN = {
     "labs/guest_shell.py": "the user's shell",
     "hosts/initramfs.py": "ldd, of a busybox of this machine",
     "labs/uml.py": "the compiler",
+    "release.py": "git, in the folder that dutlab runs from",
 }
 
 

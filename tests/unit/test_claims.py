@@ -15,6 +15,9 @@ from dutlab.cli.claims import claims, verify_claim
 from dutlab.errors import DutlabError
 from dutlab.interop.imported_run import Imported, imported_cell, write_imported
 from dutlab.methods.ports import Measured
+from dutlab.publish.verified import verified
+from dutlab.report.questions.claims import read_card
+from dutlab.store.run_folder import RunFolder
 from dutlab.tools.raw_figures import CannotRecompute, KeptTrial, rates
 from fake_run import Wanted, build
 from raw_outputs import exchange, iperf3, received_reply, sent_reply, with_raw_outputs
@@ -76,6 +79,14 @@ def test_a_card_made_better_than_it_is_differs_and_one_of_several_fails_all(run:
     number["cells"][0]["median"] *= 1.01
     first.write_text(json.dumps(number))
     assert "median of router is" in said(verify_claim, first).output
+
+
+def test_two_claims_about_the_same_are_told_apart_by_their_sentences(run: Path) -> None:
+    of, (first, second) = RunFolder.open(run), map(read_card, made(run))
+    second = second.model_copy(update={"about": first.about})
+    fresh = {"1": first, "2": second}
+    assert [verified(card, of, fresh=fresh).state for card in (first, second)] == ["holds", "holds"]
+    assert verified(second.model_copy(update={"claim": "better"}), of, fresh=fresh).state == "differs"
 
 
 def test_a_tampered_raw_file_is_named_with_the_trial_it_belongs_to(run: Path) -> None:

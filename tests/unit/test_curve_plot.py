@@ -20,7 +20,7 @@ from dutlab.report.model.curve import Curve, Line, Moment
 from dutlab.report.pages import json_data
 from dutlab.report.plots import curve_plot as curve_plot_module
 from dutlab.report.plots.curve_plot import ABOVE, HEIGHT, WIDTH, curve_plot
-from dutlab.report.plots.palette import QUIET, series_colour
+from dutlab.report.plots.palette import PAPER, QUIET, series_colour
 from dutlab.report.plots.ratio_plot import RatioRow, _ticks, ratio_plot
 from dutlab.report.plots.svg import text_width
 
@@ -140,6 +140,7 @@ def test_a_hole_is_told_to_the_page_too():
 # ---- Ratios as a picture: each row with its interval, the margin shaded, names escaped; nothing to draw is said
 
 
+SVG = "{http://www.w3.org/2000/svg}"
 DATA = Path(__file__).parents[1] / "data"
 
 
@@ -155,7 +156,10 @@ def test_rows_margin_and_hostile_names() -> None:
     root = ET.fromstring(ratio_plot("p", "t", rows, margin=0.02).svg())
     texts = [t.text for t in root.iter("{http://www.w3.org/2000/svg}text")]
     assert "<b>&" in texts and "0.500 slower" in texts and f"{'x' * 45}…" in texts
-    assert len(list(root.iter("{http://www.w3.org/2000/svg}rect"))) == 2  # the paper and the margin
+    drawn = [r for r in root.iter("{http://www.w3.org/2000/svg}rect") if r.get("fill") != "none" and not r.get("rx")]
+    assert len(drawn) == 2  # the paper and the margin
+    told = [g for g in root.iter("{http://www.w3.org/2000/svg}g") if g.get("class") == "told"]
+    assert len(told) == 2 and "0.5000, from 0.4000 to 0.6000; slower" in texts
 
 
 def test_modes_of_a_run_are_drawn(built: Callable[..., Path], tmp_path: Path) -> None:
@@ -195,6 +199,26 @@ def test_two_curves_over_one_axis_are_drawn_one_below_the_other_with_the_same_co
     assert len(found) == 2 and max(found[0]) < min(found[1]), "above and below"
     assert len(paths_of(plot, series_colour(0))) == 1
     assert curve_plot(Curve("c", "t", "x", "at_s", "y", "goodput_bps", (), below=lower), []) is None
+    root = ET.fromstring(plot.svg())
+    told = [[t.text for t in g.iter(f"{SVG}text")] for g in root.iter(f"{SVG}g") if g.get("class") == "told"]
+    assert told[-1][0] == "100.00 s" and [of.split(":")[0] for of in told[-1][1:]] == ["down", "up", "down"], "every line at one moment"
+
+
+def test_points_that_missed_are_hollow_and_a_bound_has_the_colour_of_its_line_and_no_label():
+    course = Line("nat", ((1.0, 2e5), (2.0, 1e5), (3.0, 1.5e5)), "apart", missed=(0, 2))
+    plot = curve_plot(curve(course, Line("nat", ((1.0, 1e5), (3.0, 1e5)), "bound")), ["router", "nat"])
+    marks = re.findall(r'<polygon [^>]*fill="([^"]+)"', plot.svg().decode())
+    assert marks == [PAPER, series_colour(1), PAPER]
+    assert words_of(plot).count("nat") == 1
+    told = json.loads(plot.data())
+    assert [line["apart"] for line in told["lines"]] == [True] and told["views"][0]["limits"] == [["", 100.0]]
+    assert [len(p) > 5 for p in told["views"][0]["points"][0]] == [True, False, True]
+
+
+def test_an_axis_that_counts_has_whole_numbers_and_no_unit_is_named_twice():
+    plot = curve_plot(Curve("c", "t", "trial", "trial", "IOPS", "iops", (Line("a", ((1.0, 5.0), (2.0, 6.0), (3.0, 9.0))),)), [])
+    assert {word for word in words_of(plot) if word and re.fullmatch(r"[123](\.\d+)?", word)} == {"1", "2", "3"}
+    assert "IOPS" in words_of(plot) and "IOPS, IOPS" not in words_of(plot)
 
 
 def paths_of(plot, colour):

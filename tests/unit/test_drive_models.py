@@ -147,6 +147,14 @@ def test_random_writes_are_bounded_by_requests_and_larger_ones_by_bytes(tmp_path
     assert written(tmp_path, fio(rw="randwrite", bs="4k", bssplit="4k/50:64k/50"))["server:d1"].bytes == 2 * 65 * 2e9
 
 
+def test_a_job_with_a_rate_of_its_own_writes_no_more_than_that(tmp_path: Path) -> None:
+    assert written(tmp_path, fio(rw="randwrite", bs="4k", rate_iops=100))["server:d1"].bytes == 2 * 65 * 100 * 4096
+    assert written(tmp_path, fio(rw="write", bs="64k", rate="1m"))["server:d1"].bytes == 2 * 65 * (1 << 20)
+    assert written(tmp_path, fio(rw="randwrite", bs="4k", rate_iops=100_000))["server:d1"].bytes == 2 * 65 * 75_000 * 4096
+    workload = "storage-latency: {rates: [100], reads_percent: [100, 0], ramp: 0s, duration: 50s}"
+    assert written(tmp_path, workload)["server:d1"].bytes == pytest.approx(2 * 100 * 104 * 4096)
+
+
 def test_reads_write_nothing(tmp_path: Path) -> None:
     assert written(tmp_path, fio(rw="[randread, read]", bs="4k")) == {}
     done = CliRunner().invoke(dutlab, ["plan", str(tmp_path / "e.yaml")])

@@ -15,7 +15,8 @@ import jsonschema
 import pytest
 
 from dutlab.cli import console
-from dutlab.cli.console import Console, LiveTrial
+from dutlab.cli.console import Console
+from dutlab.cli.progress_line import LiveTrial, bar
 from dutlab.dut.mode import Check
 from dutlab.errors import HostError
 from dutlab.events import EVENTS, Event, EventTail, Note, Reading, TrialBegun, events_in, events_schema
@@ -183,7 +184,7 @@ def reading(where: str, who: str, **values: float) -> Reading:
 
 def test_the_line_of_a_trial_has_its_place_its_time_its_rates_and_its_bounds(golden: Golden) -> None:
     live = LiveTrial(begun(), 100.0)
-    assert live.words(107.4, 200) == "[3/12] nat search 64 a #1: 7 s, 4 min 53 s left"
+    assert live.words(107.4, 200) == f"[3/12] {bar((2 + 7.4 / 40) / 12)} nat search 64 a #1: 7 s, 4 min 53 s left"
     live.hear(reading("dut", "cpu", cpu0_busy_percent=99.0))
     live.hear(reading("a>", "dutlab-engine", offered_pps=1e6, received_pps=9e5))
     live.hear(reading("a<", "dutlab-engine", offered_pps=1e6, received_pps=1e6))

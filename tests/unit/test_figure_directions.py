@@ -48,8 +48,8 @@ FIGURES = (
 """Figures whose names are made of several parts, one of each kind."""
 NOT_FIGURES = frozenset(
     [
-        "age_ns", "agreed_connections", "ahead_ns", "answered_flows", "answered_ns", "asked_connections", "asked_flows", "asked_per_s", "back_latest_ns", "back_ns", "back_within_s",
-        "began_s", "begins_latest_ns", "begins_ns", "begun_connections", "begun_flows", "begun_ns", "body_bytes", "bw_bytes", "card_error_ns", "clat_ns",
+        "active_range_percent", "range_ratio", "slope_ratio", "age_ns", "agreed_connections", "ahead_ns", "answered_flows", "answered_ns", "asked_connections", "asked_flows", "asked_per_s", "back_latest_ns", "back_ns", "back_within_s",
+        "began_s", "begins_latest_ns", "begins_ns", "begun_connections", "begun_flows", "begun_ns", "body_bytes", "bw_bytes", "card_error_ns", "clat_ns", "closed_iops", "late_p99_ns",
         "concurrent_trials", "connection_trials", "cpu_percent", "cpu_utilization_percent", "datagram_bytes", "drain_s", "duration_ns",
         "dutlab_run_ended_trials", "dutlab_run_trials", "ended_s", "estimate_s", "fill_per_s", "first_monotonic_ns", "fixed_bytes",
         "for_s", "from_pps", "from_s", "gap_ns", "highest_pps", "hold_s", "interval_ns", "ipgen_latency_{}_ns", "ipgen_{}_pps",
@@ -65,7 +65,7 @@ NOT_FIGURES = frozenset(
         "server_connections", "server_reset_count", "set_up_flows", "setup_trials",
         "share_percent", "sink_clock_ahead_ns", "size_bytes", "slat_ns", "started_s", "steady_s", "stopped_late_after_s", "t_s",
         "taken_flows", "target_percent", "threshold_percent", "to_pps", "to_s", "total_trials", "tracked_flows", "trial_s", "tx_bps",
-        "tx_pps", "wait_s", "warmup_pps", "warmup_s", "window_bytes", "wire_bps", "without_power_ns", "wronged_frames", "{}_bps_l1",
+        "tx_pps", "wait_s", "warmup_pps", "warmup_s", "watts_deviation_w", "window_bytes", "wire_bps", "without_power_ns", "wronged_frames", "{}_bps_l1",
         "{}_connections", "{}_count", "{}_cpu_percent", "{}_frames", "{}_iops", "{}_ns", "{}_pps", "{}_s", "{}_step_ratio",
         "{}bytes_per_s", "{}latency_{}_ns", "{}line_ratio", "{}received_bps_l1", "{}{}_bps_l1", "{}{}_pps",
     ]

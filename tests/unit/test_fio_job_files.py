@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from click.testing import CliRunner
 
 from dutlab.cli.run import plan
 from dutlab.errors import SpecRefused
+from dutlab.hosts.local import LocalHost
 from dutlab.plan.cell import Cell
 from dutlab.spec.experiment import Experiment
 from dutlab.spec.loader import load_experiment
@@ -102,7 +104,7 @@ def test_each_stage_counts_in_the_time_of_a_trial_and_in_what_is_written() -> No
     work = FioWorkload.model_validate({"job": FOUR, "duration": "30s", "ramp": "5s"})
     ((of, seconds),) = work.settings()
     assert (of.loaded_s, seconds) == (140.0, 140.0)
-    assert of.writing == ((70.0, None),)
+    assert of.writing == ((35.0, None, None), (35.0, None, None))
     assert setting("[a]\nrw=read\n", writes=False).writing == ()
 
 
@@ -126,7 +128,7 @@ def test_results_of_stages_are_never_added_up(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(program, "run", ran)
     monkeypatch.setattr(program, "drives_of", drives)
     cell = Cell(mode="raw", factors={"mode": "raw"}, tool="fio", links=(DRIVE,), setting=of, repeat=1)
-    measured = asyncio.run(measure(None, cell))  # type: ignore[arg-type] -- what asks the site is replaced
+    measured = asyncio.run(measure(SimpleNamespace(hosts={"server": LocalHost("server")}), cell))  # type: ignore[arg-type] -- the rest is replaced
     figures = measured.figures[DRIVE]
     rates = {name: value for name, value in figures.items() if figure_name(name).measure == "iops"}
     expected = {"seq_read/iops.read": 7994.0, "seq_write/iops.write": 5000.0, "rand_read/iops.read": 382.0, "rand_write/iops.write": 100.0}

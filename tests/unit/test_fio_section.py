@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from itertools import product
 from types import SimpleNamespace
 from typing import cast
 
@@ -12,6 +13,7 @@ from dutlab.plan.cell import Cell
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import ReadRun
+from dutlab.report.model.table import Figure
 from dutlab.report.model.words import latency_text
 from dutlab.report.plots.curve_plot import curve_plot
 from dutlab.report.sections.fio import percentile_of, section
@@ -86,3 +88,37 @@ def test_drives_without_figures_of_their_own_have_a_row_only_where_others_have()
         ("jbod", "server:d1"),
         ("jbod", "server:d2"),
     ]
+
+
+def grid(mode: str, depths: tuple[int, ...], jobs: tuple[int, ...], rates: tuple[str, ...] = ("randread",)) -> list[Group]:
+    out = []
+    for n, (rw, depth, count) in enumerate(product(rates, depths, jobs), 1):
+        way, options = ("read" if "read" in rw else "write"), {"rw": rw, "bs": "4k", "iodepth": str(depth), "numjobs": str(count)}
+        setting = FioSetting(options=options, writes=way == "write", ramp_s=0, duration_s=1)
+        cell = Cell(mode=mode, factors={"mode": mode}, tool="fio", links=("server:d1",), setting=setting, repeat=1)
+        figures = {"server:d1": {f"iops.{way}": 1000.0 * depth * count, f"clat_mean_ns.{way}": 1e6}}
+        out.append(Group(mode, cell, [n], [trial_record(n, cell, figures)]))
+    return out
+
+
+def test_depths_and_jobs_are_a_shaded_table_and_curves_of_every_line() -> None:
+    groups = grid("raw", (1, 2, 4, 8, 16, 32, 64), (1, 2, 4, 8, 16, 32, 48), ("randread", "randwrite"))
+    found = section(NO_SAMPLES, groups, ["raw"], NoteBook(groups))
+    grids = [t for t in found.tables if t.slug.startswith("fio-grid")]
+    assert [t.slug for t in grids] == ["fio-grid-1-read", "fio-grid-2-write"]
+    assert all(t.shaded and t.again and len(t.rows) == 7 and len(t.columns) == 8 for t in grids)
+    cell = grids[0].rows[6].cells[7]
+    assert isinstance(cell, Figure)
+    assert cell.median == 1000 * 48 * 64
+    over_depth = [c for c in found.curves if c.x == "depth" and c.y == "all_iops"]
+    over_jobs = [c for c in found.curves if c.x == "jobs" and c.y == "all_iops"]
+    assert [len(c.lines) for c in over_depth] == [7, 7], "a plot for reads and one for writes, so that no line is lost"
+    assert [len(c.lines) for c in over_jobs] == [7, 7]
+    assert len({c.slug for c in found.curves}) == len(found.curves)
+
+
+def test_jobs_alone_have_a_curve_and_no_table_of_their_own() -> None:
+    groups = grid("raw", (8,), (1, 2, 4))
+    found = section(NO_SAMPLES, groups, ["raw"], NoteBook(groups))
+    assert [c.x for c in found.curves] == ["jobs", "jobs"]
+    assert not [t for t in found.tables if t.slug.startswith("fio-grid")]

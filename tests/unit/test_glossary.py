@@ -16,13 +16,15 @@ PAGE = (ROOT / "docs/glossary.md").read_text().split("## Phrases to avoid")[0]
 ROWS = re.findall(r"^\| (?!term \||---)([^|]+?) \| (.+?) \|$", PAGE, re.MULTILINE)
 TERMS = [term for terms, _ in ROWS for term in terms.split(", ")]
 PLAIN = {
-    "", "I/Os", "MTU", "all together", "at the knee", "client", "command", "connections", "cores of fio", "count", "cores of the host", "counter", "depth at the knee",
-    "depth at the peak", "detail", "drives", "end", "ended with", "first frame of a flow", "first of the window", "frames", "from", "generator and sink", "goodput down", "goodput up", "highest", "idle", "in phase", "its clock was ahead by", "known within", "lasted",
-    "1st percentile", "99th percentile", "destination ports", "error", "error of the search", "experiments", "no longer", "source ports", "time", "without the command's own time",
-    "latency at the knee", "latency there, mean", "least depth for 95 %", "least of a second", "limit", "links", "load", "lost or not taken", "max", "mean",
-    "mean frame", "no later than", "no sooner than", "of", "of ceiling", "of line rate", "of the highest rate", "part",
-    "offered in each direction", "output, by trial", "payload, bytes", "phase", "power", "profile", "range", "rebuild took", "rebuilt",
-    "result", "rounds", "router", "routes", "share", "slope over it", "state", "steady heat after", "step", "temperature", "test", "then", "there", "throttled, times", "to", "took", "under load", "way", "what", "work",
+    "", "1st percentile", "95 % interval", "99th percentile", "I/Os", "MTU", "all together", "at the knee", "by the model", "change", "client", "command", "connections", "cores of fio",
+    "cores of the host", "cost per packet, ns", "count", "counter", "depth at the knee", "depth at the peak", "destination ports", "detail", "drives", "end", "ended with", "error",
+    "error of the search", "estimate", "experiments", "factor", "first", "first frame of a flow", "first minute", "first of the window", "frames", "from", "from, ×", "generator and sink",
+    "goodput down", "goodput up", "highest", "idle", "in phase", "its clock was ahead by", "jobs", "known within", "last", "lasted", "lasts", "latency at the knee", "latency there, mean",
+    "least depth for 95 %", "least of a second", "limit", "links", "load", "lost or not taken", "max", "mean", "mean frame", "measured", "no later than", "no longer", "no sooner than",
+    "not known because", "of", "of ceiling", "of line rate", "of the highest rate", "of what they allow, %", "offered in each direction", "only at", "output, by trial", "packets that pass, bytes",
+    "part", "payload, bytes", "phase", "ports up", "power", "profile", "property", "proven", "range", "rate", "rate at its end", "ratio, ×", "rebuild took", "rebuilt", "recovered after", "result",
+    "rounds", "router", "routes", "server", "share", "slope over it", "source ports", "state", "steady heat after", "step", "temperature", "term", "test", "then", "there", "threads",
+    "throttled, times", "time", "to", "to, ×", "took", "under load", "way", "what", "without pause, after it", "without the command's own time", "work", "written",
 }  # fmt: skip
 """Heads of columns that are everyday words, or name what the table itself explains."""
 

@@ -241,8 +241,23 @@ def test_words_say_which_way_is_better() -> None:
 @pytest.mark.parametrize(("runs", "ticks"), [(1, ["1"]), (3, ["1", "2", "3"]), (25, ["1", "4", "7", "10", "13", "16", "19", "22", "25"])])
 def test_the_axis_of_runs_has_whole_numbers_only(runs: int, ticks: list[str]) -> None:
     (of,) = histories(rows([1e6] * runs))
-    drawn = re.findall(r"<text[^>]*>([\d.]+)</text>", history_plot(of, 1).svg().decode())  # type: ignore[union-attr]
+    drawn = re.findall(r"<text[^>]*>([\d.]+)</text>", history_plot(of, 1).svg().decode().partition('class="told"')[0])  # type: ignore[union-attr]
     assert [word for word in drawn if word in ticks] == ticks and not any("." in word for word in drawn), drawn
+
+
+@pytest.mark.parametrize(
+    ("starts", "ticks", "title"),
+    [
+        (["2026-11-20T08:01:00", "2026-11-20T20:01:00", "2026-11-21T08:01:00"], ["20 Nov", "21 Nov"], "run, oldest first, 2026"),
+        (["2026-11-20T08:01:00", "2026-11-20T20:01:00"], ["08:01", "20:01"], "run, oldest first, 2026-11-20"),
+        (["2025-12-31T08:01:00", "2026-01-01T08:01:00"], ["2025-12-31", "2026-01-01"], "run, oldest first"),
+    ],
+)
+def test_the_axis_of_runs_has_their_dates(starts: list[str], ticks: list[str], title: str) -> None:
+    found = [replace(row, started=start) for row, start in zip(rows([1e6] * len(starts)), starts, strict=True)]
+    (of,) = histories(found)
+    drawn = re.findall(r"<text[^>]*>([^<]+)</text>", history_plot(of, 1).svg().decode().partition('class="told"')[0])  # type: ignore[union-attr]
+    assert [word for word in drawn if word in ticks] == ticks and title in drawn, drawn
 
 
 def test_the_command_reads_runs_of_an_experiment(built: Callable[..., Path], tmp_path: Path) -> None:
@@ -252,6 +267,7 @@ def test_the_command_reads_runs_of_an_experiment(built: Callable[..., Path], tmp
         )
     with opened(tmp_path) as index:
         assert {f.run for f in figures_of(index, "firewall-modes")} == {p.name for p in tmp_path.glob("2026*")}
+        assert {f.started[:10] for f in figures_of(index, "firewall-modes")} == {"2026-11-21"}
     said = CliRunner().invoke(command, ["firewall-modes", "--runs", str(tmp_path), "--json", "--plot", str(tmp_path / "p")])
     assert said.exit_code == 0, said.output
     found = json.loads(said.output)["histories"]

@@ -16,13 +16,14 @@ from dutlab.errors import CommandTimedOut, ToolFailed, ToolsMissing
 from dutlab.hosts.host import Done, no_such_program
 from dutlab.labs import description
 from dutlab.methods.transfer_ports import TransferLoad
+from dutlab.spec.cores import Cores
 from dutlab.spec.traffic import Directions
 from dutlab.systems import SYSTEMS
 from dutlab.systems.linux import LINUX
 from dutlab.tools.generator_tool import GeneratorSite
 from dutlab.tools.iperf3 import program as iperf3_program
 from dutlab.tools.iperf3 import tcp as iperf3
-from dutlab.tools.iperf3.tcp import Iperf3
+from dutlab.tools.iperf3.tcp import Iperf3, hosts_of
 from dutlab.tools.iperf3.transfers import Iperf3Transfers
 from dutlab.tools.raw_figures import KeptTrial, rates
 from processes import LIMIT_S
@@ -150,6 +151,18 @@ async def test_links_at_once_are_summed_under_their_joint_name_and_doubted_where
     # Links that were not loaded together are a doubt.
     tool, _ = fake(lambda argv: (OK, b"", 6.0 if "172.16.11.2" in argv else 3.0))
     assert [(d.kind, d.about) for d in (await tool.measure(cell(links=("a", "b")))).doubts] == [(DoubtKind.NOT_TOGETHER, "a+b")]
+
+
+async def test_a_named_server_is_reached_by_its_own_address_on_each_link_with_the_cores_of_the_link():
+    ends = fake()[1]
+    hosts = {name: Machine(name, ends) for name in ("source", "dut", "sink")}
+    tool = Iperf3(hosts, BED, {"source": Cores(by_link={"a": (1, 2), "b": (3, 4)})})
+    asked = cell(links=("a", "b"), server="dut")
+    assert hosts_of(asked, BED) == ("source", "dut")
+    measured = await tool.measure(asked)
+    assert list(measured.figures) == ["a", "b", "a+b"]
+    argvs = sorted((argv[:3], argv[argv.index("iperf3") + 2]) for argv, _ in ends.clients)
+    assert argvs == [(("taskset", "-c", "1,2"), "172.16.0.1"), (("taskset", "-c", "3,4"), "172.16.1.1")]
 
 
 async def test_streams_are_shared_out_over_tunnels_with_a_client_each_and_counted_together():

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -12,20 +14,23 @@ from hypothesis import strategies as st
 
 from cells import cell_of
 from dutlab.doubts import DoubtKind
-from dutlab.errors import InputError, MeasurementError
+from dutlab.errors import InputError, MeasurementError, SpecRefused
 from dutlab.interop.imported_run import ImportOptions, write_imported
 from dutlab.interop.loadtest_json import to_bytes
 from dutlab.interop.loadtest_run import imported
 from dutlab.methods.loadtest import measure, ramp_of
 from dutlab.methods.ports import Bench, Flow, Offer, Outcome, Stretch, ToolReading
+from dutlab.plan.trials import make_plan, needs_hand
 from dutlab.report.gather import gather
 from dutlab.report.model.table import Figure, Missing
 from dutlab.report.plots.of_report import plots_of
-from dutlab.report.write import write_report
+from dutlab.report.write import write_publication, write_report
+from dutlab.spec import loader
 from dutlab.spec.traffic import Directions
 from dutlab.stats.series import Piece, mean_rate, pieces, ramp_mean
 from dutlab.units import BpsL1, Pps, line_rate
 from loadtest_files import ramp_file
+from run_records import new_run, trial_record
 
 GIGABIT = BpsL1(1e9)
 WALL_S = 1_795_266_456.25
@@ -38,6 +43,21 @@ def cell(**params):
     }  # fmt: skip
     links = tuple(given_params.pop("links", ("a",)))
     return cell_of("loadtest", links=links, **given_params)
+
+
+class Onlooker:
+    """A person who answers after `after` more offers."""
+
+    def __init__(self, generator, answer, after=2):
+        self._generator, self._answer, self._after = generator, answer, after
+        self.questions = []
+
+    async def __call__(self, question):
+        self.questions.append(question)
+        begun = len(self._generator.offers)
+        while len(self._generator.offers) < begun + self._after:
+            await asyncio.sleep(0)
+        return self._answer
 
 
 @dataclass
@@ -281,3 +301,84 @@ def test_every_form_of_the_report_has_it(run, tmp_path):
         assert "Load test: the ramp" in written[suffix].read_text() and "another tool measured this" in written[suffix].read_text()
     assert "saturation_pps" in written[".csv"].read_text() and "not reached" in written[".csv"].read_text()
     assert {"loadtest-1", "loadtest-2", "loadtest-3"} <= {p.name for p in plots_of(gather(run, run))}
+
+
+def looked_at(answer):
+    device = Ramped(capacity_pps=500e3)
+    person = Onlooker(device, answer)
+    bench = Bench(device, {"a": GIGABIT}, ask=person)
+    return device, person, measure(bench, cell(verify_traffic=True))
+
+
+def test_traffic_runs_at_the_warm_ups_rate_until_a_person_has_looked_and_changes_no_figure():
+    device, person, measuring = looked_at("all ports blink")
+    found = asyncio.run(measuring)
+    *looks, ramp = device.offers
+    assert len(looks) >= 3 and all(of.rate == 1000.0 and not of.profile for of in looks) and ramp.profile
+    assert len(person.questions) == 1 and any("all ports blink" in note for note in found.notes)
+    plain = asyncio.run(measure(Bench(Ramped(capacity_pps=500e3), {"a": GIGABIT}), cell()))
+    assert found.figures == plain.figures
+    assert cell(verify_traffic=True).setting.identity == cell().setting.identity, "runs with and without a look can be compared"
+
+
+def test_a_repeated_trial_does_not_ask_again():
+    device = Ramped(capacity_pps=500e3)
+    person = Onlooker(device, "fine")
+    bench = Bench(device, {"a": GIGABIT}, ask=person)
+    first, again = (asyncio.run(measure(bench, cell(verify_traffic=True))) for _ in range(2))
+    assert len(person.questions) == 1 and all(any("fine" in note for note in found.notes) for found in (first, again))
+
+
+def test_a_person_may_stop_the_trial_and_without_one_it_is_refused():
+    device, _, measuring = looked_at("stop")
+    with pytest.raises(MeasurementError):
+        asyncio.run(measuring)
+    assert not any(of.profile for of in device.offers)
+    with pytest.raises(InputError):
+        asyncio.run(measure(Bench(Ramped(capacity_pps=500e3), {"a": GIGABIT}), cell(verify_traffic=True)))
+
+
+def workload(**body):
+    text = json.dumps(
+        {
+            "experiment": "x",
+            "testbed": {"lab": "three-node"},
+            "factors": {"mode": ["router"]},
+            "workloads": [{"loadtest": body}],
+            "repeats": 1,
+        }
+    )
+    return loader.given_experiment(text.encode(), Path("x.yaml"))
+
+
+def test_each_number_of_flows_is_a_ramp_and_a_look_needs_a_person():
+    given_flows = workload(frame_sizes=[64], links=[["a"]], flows=[1, 1000, 100_000], verify_traffic=True)
+    plan = make_plan(given_flows.experiment, loader.testbed_of(given_flows))
+    assert sorted(trial.cell.setting.traffic.flow_count for trial in plan.trials) == [1, 1000, 100_000]
+    assert len({trial.cell.setting.identity for trial in plan.trials}) == 3
+    assert needs_hand(plan) and not needs_hand(make_plan((of := workload(frame_sizes=[64])).experiment, loader.testbed_of(of)))
+
+
+@pytest.mark.parametrize("body", [{"flows": []}, {"flows": [2, 2]}, {"flows": [4], "traffic": {"flows": 5}}, {"traffic": {"burst": 8}}])
+def test_flows_and_traffic_that_contradict_one_another_are_refused(body):
+    with pytest.raises(SpecRefused):
+        workload(frame_sizes=[64], **body)
+
+
+def test_ramps_that_differ_in_flows_alone_are_told_apart_in_every_sentence_row_and_figure(tmp_path):
+    made = workload(frame_sizes=[64], links=[["a"]], flows=[1, 1000], rampup="10s", hold="0s")
+    cells = [trial.cell for trial in make_plan(made.experiment, loader.testbed_of(made), seed=1).trials]
+    run = new_run(tmp_path, cells)
+    for n, one in enumerate(cells, 1):
+        run.write_trial(
+            trial_record(
+                n, one, {"a+a.back": {"max_received_pps": 1e5 * n, "max_received_bps_l1": 67.2e6 * n, "max_line_ratio": 0.07 * n}}
+            ),
+            {},
+        )
+    (section,) = [s for s in gather(run.path, run.path).sections if s.workload == "loadtest"]
+    profiles = {str(row.cells[0]) for row in section.tables[0].rows}
+    assert len(profiles) == 2 and any("1 flow" in p for p in profiles) and any("1000 flows" in p for p in profiles)
+    assert len(section.words) == len({words.split(":")[0] for words in section.words}) == 2
+    (table,) = write_publication([run.path], style="loadtest", formats=("csv",), out=tmp_path / "out")
+    assert "1 flow" in table.read_text() and "1000 flows" in table.read_text()

@@ -6,6 +6,7 @@ import csv
 import json
 import re
 import stat
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,12 @@ from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cells import cell_of
 from dutlab.cli import optics as command
 from dutlab.cli.main import dutlab
+from dutlab.errors import InputError
+from dutlab.interop.figure_table import imported
+from dutlab.interop.imported_run import ImportOptions, write_imported
 from dutlab.report.sections.optics import optic_rows, optics_section
 from dutlab.systems.optics import Optic, dbm, of_ethtool, of_freebsd, of_openbsd, optic_of
 from optic_outputs import (
@@ -33,6 +38,12 @@ from optic_outputs import (
     QSFP,
     SFP,
 )
+from run_records import new_run, trial_record
+
+RAMP = {
+    "frame_size": 64, "frame_mix": "64:1", "warmup_pps": 1000.0, "warmup_s": 5.0, "target_percent": 100.0, "rampup_s": 50.0, "hold_s": 5.0,
+    "line_rate_bps_l1": None, "threshold_percent": 0.1, "drain_s": 0.5,
+}  # fmt: skip
 
 
 def test_values_of_an_sfp_are_judged_by_its_thresholds_not_by_its_flags() -> None:
@@ -287,3 +298,41 @@ def test_a_box_of_modules_becomes_a_table_of_all_of_them(ethtool: Path, tmp_path
 def test_each_needs_one_host_and_one_port() -> None:
     result = CliRunner().invoke(dutlab, ["optics", "--each"])
     assert "--each needs one HOST and one --port" in str(result.exception)
+
+
+def _run_with_module(runs: Path, vendor: str, kpps: float) -> Path:
+    text = f"mode,workload,link,frame_size,received_kpps,loss_percent\nrouter,sweep,a,64,{kpps},0.5\n"
+    run = write_imported(
+        runs, vendor.lower(), imported("x.csv", text.encode(), ImportOptions()), command=(), now=datetime(2026, 11, 21, tzinfo=UTC)
+    )
+    optic = {"form": "SFP", "vendor": vendor, "part": "SR", "serial": "1", "values": {"rx_power_mw": [0.5]}, "limits": {}, "findings": []}
+    (run.path / "hosts").mkdir(exist_ok=True)
+    (run.path / "hosts" / "dut.json").write_text(json.dumps({"interfaces": {"eth4": {"operstate": "up", "optic": optic}}}))
+    return run.path
+
+
+def test_modules_of_several_runs_and_what_passed_them_are_one_table(tmp_path: Path) -> None:
+    runs = [_run_with_module(tmp_path, vendor, kpps) for vendor, kpps in (("ACME", 1488.0), ("Bolt", 744.0))]
+    said = CliRunner().invoke(dutlab, ["optics", *map(str, runs), "--json", "--csv", str(tmp_path / "passed.csv")])
+    rows = json.loads(said.output)["passed"]
+    assert [row["received_pps"] for row in rows] == [1488e3, 744e3]
+    assert ["ACME" in rows[0]["module"], "Bolt" in rows[1]["module"]] == [True, True] and rows[0]["rx power, dBm"] == "-3.01"
+    assert len(list(csv.reader((tmp_path / "passed.csv").read_text().splitlines()))) == 3
+    shown = CliRunner().invoke(dutlab, ["optics", *map(str, runs)])
+    assert shown.exit_code == 0 and "Bolt" in shown.output
+    refused = CliRunner().invoke(dutlab, ["optics", str(runs[0]), "root@192.0.2.1"])
+    assert refused.exit_code == 2
+
+
+def test_a_module_that_a_person_plugs_in_is_a_column_and_a_run_without_any_is_refused(tmp_path: Path) -> None:
+    text = "mode,workload,link,frame_size,received_kpps\nrouter,sweep,a,64,1488\n"
+    run = write_imported(
+        tmp_path, "x", imported("x.csv", text.encode(), ImportOptions()), command=(), now=datetime(2026, 11, 21, tzinfo=UTC)
+    ).path
+    assert isinstance(CliRunner().invoke(dutlab, ["optics", str(run)]).exception, InputError)
+    cells = [cell_of("loadtest", factors={"mode": "router", "module": level}, **RAMP) for level in ("A", "B")]
+    made = new_run(tmp_path, cells)
+    for n, cell in enumerate(cells, 1):
+        made.write_trial(trial_record(n, cell, {"a": {"max_received_pps": 1e6 * n}}), {})
+    rows = json.loads(CliRunner().invoke(dutlab, ["optics", str(made.path), "--json"]).output)["passed"]
+    assert [(row["module"], row["max_received_pps"]) for row in rows] and {row["max_received_pps"] for row in rows} == {1e6, 2e6}

@@ -17,18 +17,21 @@ from hypothesis import strategies as st
 
 from dutlab.report.gather import gather
 from dutlab.report.model.table import Column, Figure, Missing, Row, Table
-from dutlab.report.plots.axis import Scale, spread, tick_words
+from dutlab.report.plots.axis import TICK_SIZE, Scale, spread, spread_words, tick_words
 from dutlab.report.plots.of_report import plots_of
 from dutlab.report.plots.palette import DARK, FAINT, GRID, INK, KINDS, PAPER, QUIET, SERIES, dark_rules, series_colour, series_shape
 from dutlab.report.plots.plot import Plot
 from dutlab.report.plots.size_plot import SIZE_PLOTS, size_plot
-from dutlab.report.plots.svg import SvgDrawing
+from dutlab.report.plots.svg import SvgDrawing, distinct, text_width
 from dutlab.report.write import write_plots
 
 NAMES = {
     "iperf3-goodput", "sweep-a-kpps", "sweep-a-delivered", "sweep-a-lost", "sweep-a-mbps-l1", "sweep-a-mbps-l2", "sweep-a-latency-p50", "sweep-a-latency-p99",
     "cpu-dut-iperf3", "cpu-dut-sweep",
 }  # fmt: skip
+
+
+SVG = "{http://www.w3.org/2000/svg}"
 
 
 @pytest.fixture(scope="module")
@@ -188,3 +191,69 @@ def test_the_numbers_of_a_rate_have_its_other_units_and_its_share_of_the_ceiling
         assert share == pytest.approx(100 * y / most), x
     frames, bits = views["kpps"]["points"][router][0][1] * 1e3, views["Mb/s, L1"]["points"][router][0][1] * 1e6
     assert bits / frames == pytest.approx((64 + 20) * 8, rel=0.01)
+
+
+@given(st.lists(st.text(min_size=1, max_size=80), min_size=1, max_size=12, unique=True))
+def test_names_stay_different_when_they_are_cut(names: list[str]) -> None:
+    short = distinct(names)
+    assert list(short) == names and len(set(short.values())) == len(names)
+    assert all(short[name] == name for name in names if len(name) <= 30)
+
+
+@pytest.mark.parametrize(
+    ("names", "drawn"),
+    [
+        (("a" * 40, "b" * 40), ("a" * 29 + "…", "b" * 29 + "…")),
+        (("x" * 40 + "1", "x" * 40 + "2"), ("x" * 14 + "…" + "x" * 14 + "1", "x" * 14 + "…" + "x" * 14 + "2")),
+        (
+            tuple(f"random reads of one drive, queue depth 1{n}, blocks of 4k, jobs 4" for n in (2, 6)),
+            ("…12, blocks of 4k, jobs 4", "…16, blocks of 4k, jobs 4"),
+        ),
+        (("x" * 40 + "1" + "y" * 40, "x" * 40 + "2" + "y" * 40), ("…1" + "y" * 27 + "…", "…2" + "y" * 27 + "…")),
+    ],
+)
+def test_what_tells_long_names_apart_is_kept(names: tuple[str, ...], drawn: tuple[str, ...]) -> None:
+    assert tuple(distinct(names).values()) == drawn
+
+
+@given(st.lists(st.integers(0, 300), min_size=1, max_size=8, unique=True))
+def test_words_of_ticks_stay_in_order_without_touching(at: list[int]) -> None:
+    wanted = [(float(place), "1024") for place in sorted(at)]
+    middles = spread_words(wanted, -16.0, 316.0)
+    assert middles is not None
+    wide = text_width("1024", TICK_SIZE)
+    assert all(b - a >= wide for a, b in pairwise(middles)) and middles[0] >= -16 and middles[-1] <= 316
+    assert spread_words(wanted * 20, 0.0, 300.0) is None
+
+
+def test_a_logarithmic_axis_is_named(plots: dict[str, Plot]) -> None:
+    titles = {name: re.findall(r"rotate\(-90\)[^>]*>([^<]+)<", plot.inline()) for name, plot in plots.items()}
+    assert titles["sweep-a-latency-p50"] == ["µs (log)"] and titles["sweep-a-kpps"] == ["kpps"]
+
+
+def test_ranges_of_one_size_are_beside_one_another_and_lines_differ_without_colour(plots: dict[str, Plot]) -> None:
+    drawn = plots["sweep-a-kpps"].inline()
+    for colour in SERIES[:4]:
+        assert f'stroke="{colour}"' in drawn
+    upright = {c: re.findall(rf'd="M([\d.]+) [\d.]+L\1 [\d.]+" fill="none" stroke="{c}"', drawn) for c in SERIES[:4]}
+    firsts = [min(map(float, places)) for places in upright.values()]
+    assert len(set(firsts)) == 4 and firsts == sorted(firsts) and firsts[-1] - firsts[0] <= 10
+    dashes = {c: re.findall(rf'stroke="{c}" stroke-width="2"(?: stroke-dasharray="([^"]+)")?', drawn)[0] for c in SERIES[:4]}
+    assert len(set(dashes.values())) == 4
+
+
+def test_a_drawing_without_a_script_tells_its_values_under_the_pointer(plots: dict[str, Plot]) -> None:
+    root = ET.fromstring(plots["iperf3-goodput"].svg())
+    told = [g for g in root.iter(f"{SVG}g") if g.get("class") == "told"]
+    assert len(told) == 20  # four modes, five places
+    words = [t.text for t in told[0].iter(f"{SVG}text")]
+    assert words == ["router, link a alone", "9.40 Gb/s (9.34–9.46), 3 of 3 repeats"]
+    assert all(g.find(f"{SVG}g").get("display") == "none" for g in told)  # type: ignore[union-attr]  # each has one
+
+
+def test_a_file_of_lines_tells_the_values_of_each_size(plots: dict[str, Plot]) -> None:
+    root = ET.fromstring(plots["sweep-a-kpps"].svg())
+    told = [[t.text for t in g.iter(f"{SVG}text")] for g in root.iter(f"{SVG}g") if g.get("class") == "told"]
+    assert [words[0] for words in told] == [f"{size} bytes" for size in ("64", "128", "256", "512", "1024", "1280", "1518", "imix")]
+    assert re.fullmatch(r"router: 60\d\.\d kpps \([\d.]+–[\d.]+\)", told[0][1] or "") and "generator sent" in (told[0][-1] or "")
+    assert "told" not in plots["sweep-a-kpps"].inline(), "on a page, its script does"

@@ -12,7 +12,15 @@ import pytest
 from capability import need
 
 ROOT = Path(__file__).parents[2]
-OF_THE_KERNEL = {"ESP", "kernel without ESP", "loop", "napi-get", "perf_event_open", "veth that holds a socket back (Linux 6.16)"}
+OF_THE_KERNEL = {
+    "ESP",
+    "kernel without ESP",
+    "loop",
+    "napi-get",
+    "netlink-netdev",
+    "perf_event_open",
+    "veth that holds a socket back (Linux 6.16)",
+}
 """What no program brings: which of these tests run is the kernel's matter."""
 OF_THE_GUEST = {"cards"}
 """What only the guest of tests/vm/test_cards.py has, which promises it itself."""

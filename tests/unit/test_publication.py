@@ -21,6 +21,7 @@ from dutlab.interop.fio_run import imported as fio_trials
 from dutlab.interop.imported_run import ImportOptions, write_imported
 from dutlab.report.gather import gather
 from dutlab.report.model.table import Figure
+from dutlab.report.model.words import rates_in
 from dutlab.report.write import write_publication, write_report
 from dutlab.store.cell_figures import name_words
 from dutlab.units import BpsL1
@@ -33,9 +34,9 @@ EXAMPLES, DATA = ROOT / "examples" / "published", ROOT / "tests" / "data"
 TEN_GIG = ImportOptions(BpsL1(10e9))
 
 
-def run_of(runs, name, options=TEN_GIG):
+def run_of(runs, name, options=TEN_GIG, day=21):
     trials = imported(name, (EXAMPLES / name).read_bytes(), options)
-    return write_imported(runs, Path(name).stem, trials, command=("dutlab", "import"), now=datetime(2026, 11, 21, tzinfo=UTC)).path
+    return write_imported(runs, Path(name).stem, trials, command=("dutlab", "import"), now=datetime(2026, 11, day, tzinfo=UTC)).path
 
 
 def rows(path):
@@ -110,7 +111,7 @@ def test_the_style_of_storage_prints_parameters_of_engines_and_workloads_as_the_
     run = run_of(tmp_path, "era-raid-comparison.csv", ImportOptions())
     found = written([run], "storage", tmp_path / "a", ("csv", "md"))
     assert rows(found["storage-arrays.csv"]) == published("era-raid-comparison.csv") and "storage-workloads.csv" not in found
-    apart = "random write: no difference is proven between era_raid5_50 (2 500 000 IOPS) and linux_raid5 (150 000 IOPS), the furthest apart"
+    apart = "random write: era_raid5_50 (2 500 000 IOPS) is 16.7 × linux_raid5 (150 000 IOPS), the furthest apart, each measured once"
     assert apart in found["storage.md"].read_text()
     run = run_of(tmp_path, "era-workloads.csv", ImportOptions())
     found = written([run], "storage", tmp_path / "w", ("csv", "md"))
@@ -188,9 +189,41 @@ def test_its_ciphers_stand_as_shares_of_the_baseline(tmp_path):
 def test_the_ramps_of_the_apu6_come_out_as_they_were_printed(tmp_path):
     found = written([run_of(tmp_path, "apu6-loadtest.csv", ImportOptions())], "loadtest", tmp_path)
     ours = rows(found["loadtest-loadtest.csv"])
-    assert ours[0] == ["product", "loadtest", "kpps", "mbps_l1", "percent_of_linerate_l1"]
-    printed = {(product, load): rest for product, load, *rest in published("apu6-loadtest.csv")[1:]}
-    assert {(product, load): rest for product, load, *rest in ours[1:]} == printed
+    assert ours[0] == ["product", "loadtest", "kpps", "mbps_l1", "percent_of_linerate_l1", "needed_ratio"]
+    assert [row[:-1] for row in ours[1:]] == published("apu6-loadtest.csv")[1:], "products and loads in the order of the file"
+    needed = {(product, load): float(share) for product, load, *_, share in ours[1:]}
+    assert needed["danos", "64b"] == pytest.approx(200 / 154.62, abs=5e-4)
+
+
+def ramps(runs, name, text):
+    trials = imported(f"{name}.csv", text.encode(), ImportOptions())
+    return write_imported(runs, name, trials, command=(), now=datetime(2026, 11, 21, tzinfo=UTC)).path
+
+
+RAMP = "mode,workload,tool,links,link,frame_size,cores,max_received_kpps,max_line_percent\n{}\n".format
+
+
+def test_runs_of_one_mode_are_named_by_their_experiments_or_by_the_user(tmp_path):
+    runs = [
+        ramps(tmp_path, name, RAMP(f"router,loadtest,trex,a,a+a.back,64,4,{kpps},154")) for name, kpps in (("linux", 97), ("vpp", 1780))
+    ]
+    products = [row[0] for row in rows(written(runs, "loadtest", tmp_path / "a")["loadtest-loadtest.csv"])[1:]]
+    assert products == ["linux", "vpp"]
+    (table,) = write_publication(runs, style="loadtest", formats=("csv",), out=tmp_path / "b", names=("one", "two"))
+    head, *body = rows(table)
+    assert [row[0] for row in body] == ["one", "two"] and float(body[0][head.index("needed_cores")]) == pytest.approx(
+        4 * 200 / 154, abs=0.05
+    )
+    for names in (("one",), ("same", "same")):
+        with pytest.raises(InputError):
+            write_publication(runs, style="loadtest", formats=("csv",), out=tmp_path / "c", names=names)
+
+
+def test_rows_of_a_ramp_that_differ_in_a_setting_or_link_say_so(tmp_path):
+    text = RAMP("as-found,loadtest,trex,a,a,imix,4,97,20\nas-found,loadtest,trex,b,b,imix,4,98,20\nas-found,loadtest,trex,a,a,imix,2,50,10")
+    head, *body = rows(written([ramps(tmp_path, "x", text)], "loadtest", tmp_path / "out")["loadtest-loadtest.csv"])
+    assert {"link", "settings"} <= {*head}
+    assert len({tuple(row[: head.index("kpps")]) for row in body}) == len(body) == 3
 
 
 def test_pairs_stand_before_and_after(tmp_path):
@@ -205,6 +238,34 @@ def test_pairs_stand_before_and_after(tmp_path):
             heat = rows(found[f"matrix-map-{when}.csv"])
             by_server = dict(zip(heat[0], next(row for row in heat if row[0] == client), strict=True))
             assert by_server[f"{server}_gbps"] == value
+
+
+def test_the_older_run_is_before_whatever_the_order_of_the_arguments(tmp_path):
+    after, before = run_of(tmp_path, "tengig-after.csv", day=22), run_of(tmp_path, "tengig-before.csv", day=21)
+    one, other = (written(runs, "matrix", tmp_path / "-".join(r.name for r in runs)) for runs in ([after, before], [before, after]))
+    assert one["matrix-pairs.csv"].read_text() == other["matrix-pairs.csv"].read_text()
+    changes = {tuple(row[:2]): row[-1] for row in rows(one["matrix-pairs.csv"])[1:]}
+    assert changes["asus", "intel"] == f"{9.84 / 1.12:.2f} ×"
+
+
+def test_a_published_limit_names_the_settings_that_only_some_results_of_its_mode_have(tmp_path):
+    run = run_of(tmp_path, "apu2-openbsd.csv", ImportOptions())
+    limits = publication_of([run], "table")["limits"]
+    assert limits and len(set(limits)) == len(limits) and all("setperf" in words and "cpb" in words for words in limits)
+    of_links = publication_of([run_of(tmp_path, "e302-9d-iperf3.csv")], "review")["limits"]
+    assert all(words.split(":")[0].count(", ") == 1 for words in of_links if "line rate" not in words), "alike at every link: named once"
+
+
+def test_sentences_of_runs_with_the_same_modes_name_their_run(tmp_path):
+    runs = [run_of(tmp_path / str(day), "e302-9d-iperf3.csv", day=day) for day in (21, 22)]
+    document = publication_of(runs, "review")
+    for part in ("answers", "limits", "certainty"):
+        assert len(set(document[part])) == len(document[part]), part
+        assert all(any(words.startswith(run.name) for run in runs) for words in document[part]), part
+
+
+def publication_of(runs, style):
+    return json.loads(written(runs, style, runs[0] / "report", ("json",))[f"{style}.json"].read_text())
 
 
 def test_a_reader_is_told_how_fast_how_sure_and_why_not_faster(tmp_path):
@@ -269,3 +330,36 @@ def test_what_limited_the_apu6_is_what_its_reviewer_found(tmp_path):
     assert {(row.label, row.size) for row in limits if row.words == "limited by line rate"} == {("vpp", "imix"), ("danos", "imix")}
     assert {row.words for row in limits if row.size == "64b"} == {"limited by the DUT's processor: its cost per packet"}
     assert len(limits) == 8 and all(row.links == "a+a.back" for row in limits)
+
+
+@pytest.mark.parametrize(("unit", "bits"), [("MB/s", 8e6), ("MiB/s", 8 * 2**20)])
+def test_a_reader_chooses_megabytes_of_either_kind(tmp_path, unit, bits):
+    run = run_of(tmp_path, "e302-9d-iperf3.csv")
+    with rates_in(unit):
+        page = written([run], "review", tmp_path / "out", ("md", "csv"))
+        report = gather(run, run)
+        assert unit in report.answer.tables[0].caption
+    shown, printed = (rows(of)[1:] for of in (page["review-iperf3-goodput.csv"], DATA / "e302-9d-iperf3.csv"))
+    for ours, theirs in zip(shown, printed, strict=True):
+        assert [float(cell.replace("\u202f", "")) for cell in ours[1:]] == pytest.approx(
+            [float(cell) * 1e9 / bits for cell in theirs[1:]], abs=0.06
+        )
+    assert unit in page["review.md"].read_text() and "Gb/s" in gather(run, run).answer.tables[0].caption
+
+
+def test_published_mebibytes_keep_their_digits_in_the_chosen_unit(tmp_path):
+    run = run_of(tmp_path, "apu2-openbsd.csv", ImportOptions())
+    said = CliRunner().invoke(dutlab, ["report", str(run), "--style", "table", "--unit", "MiB/s", "--print"])
+    assert said.exit_code == 0 and all(row[-1] in said.output for row in published("apu2-openbsd-factors.csv")[1:])
+
+
+def test_the_figures_of_a_style_are_pictures_too(tmp_path):
+    run = run_of(tmp_path, "apu6-loadtest.csv", ImportOptions())
+    said = CliRunner().invoke(dutlab, ["plot", str(run), "--style", "loadtest", "-o", str(tmp_path / "plots"), "--json"])
+    names = [Path(path).name for path in json.loads(said.output)["written"]]
+    assert names == ["loadtest-imix.svg", "loadtest-64b.svg"] and all((tmp_path / "plots" / name).is_file() for name in names)
+
+
+def test_a_ramps_publication_names_the_least_and_the_most_of_each_load(tmp_path):
+    answers = publication_of([run_of(tmp_path, "apu6-loadtest.csv", ImportOptions())], "loadtest")["answers"]
+    assert len(answers) == 2 and "openbsd" in answers[0] and "danos" in answers[0] and "linux" in answers[1]

@@ -23,6 +23,7 @@ import duckdb
 import pytest
 from click.testing import CliRunner, Result
 
+from cells import cell_of
 from dutlab.cli.claims import verify_claim
 from dutlab.cli.publish import publish
 from dutlab.errors import InputError
@@ -30,6 +31,7 @@ from dutlab.interop.figure_table import imported
 from dutlab.interop.imported_run import ImportOptions, write_imported
 from dutlab.outside import Unfit, UnfitFile
 from dutlab.publish import site_run
+from dutlab.publish.compared_devices import amount_of
 from dutlab.publish.devices import read_devices
 from dutlab.publish.verified import verified
 from dutlab.report.questions.claims import read_card
@@ -40,6 +42,7 @@ from dutlab.store.run_folder import RunFolder
 from fake_run import Wanted, build
 from processes import eventually
 from raw_outputs import with_raw_outputs
+from run_records import new_run, trial_record
 from scripts_of_pages import foreign_scripts
 
 PUBLISHED = Path(__file__).parents[2] / "examples" / "published"
@@ -131,7 +134,8 @@ def dead_links(site: Path) -> Iterator[str]:
 def test_the_published_reviews_make_a_site_of_their_devices(reviews: Path) -> None:
     text = markup.unescape((reviews / "index.html").read_text())
     assert all(sheet.title in text for sheet in read_devices(PUBLISHED / "devices.yaml").values())
-    assert "Xeon D-2123IT" in text and "not stated" in text
+    assert "Xeon D-2123IT" in text
+    assert [page for page in reviews.rglob("*.html") if "not stated" in page.read_text()] == [], "what is not known has no place"
     device = markup.unescape((reviews / "devices" / "e302-9d.html").read_text())
     assert "17.44" in device and "figures-e302" not in device  # the runs are called as their files
     assert all(f'class="show-{n}"' in device for n in range(4))
@@ -144,6 +148,74 @@ def test_no_link_of_a_site_is_dead_and_no_page_has_a_script_but_that_of_its_figu
     assert tags & {"iframe", "object", "embed", "form", "link"} <= {"link"}  # of the feed
     assert [page for page in reviews.rglob("*.html") if foreign_scripts(page.read_text())] == []
     assert "script" not in links_of(reviews / "index.html").tags  # it has no figures
+
+
+def ends_in(page: Path) -> dict[str, str]:
+    """Device → the best and worst that its row on a first page says, without tags."""
+    rows = re.findall(r'<tr><th scope="row"><a href="devices/([\w.-]+)\.html">.*?</th><td>(.*?)</td>', page.read_text(), re.DOTALL)
+    return {name: markup.unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]+>", "", cell))).strip() for name, cell in rows}
+
+
+def test_the_first_page_has_each_devices_best_and_worst_with_its_mode_and_run(reviews: Path) -> None:
+    found = ends_in(reviews / "index.html")
+    assert "best 2.300 Mpps danos, worst 96.9 kpps linux" in found["apu6"]
+    assert "best 9.86 Gb/s after, worst 2.44 Gb/s before" in found["home-10g"], "the run after the tuning is the better one"
+    assert "W" not in re.findall(r"[A-Za-z/]+", found["e302-9d"]) and "7.90 Gb/s baseline" in found["e302-9d"], "watts are no speed"
+    text = (reviews / "index.html").read_text()
+    (linked,) = re.findall(r'<a href="([^"]+)">9\.86 Gb/s after</a>', text)
+    assert "tengig-after" in linked and (reviews / unquote(linked)).is_file()
+    device = (reviews / "devices" / "apu6.html").read_text()
+    assert device.index("2.300 Mpps danos") < device.index("<dl"), "figures come first"
+
+
+def test_devices_are_compared_by_workload_and_mode_with_prices_and_watts(corpus: list[Path], tmp_path: Path) -> None:
+    sheet = tmp_path / "devices.yaml"
+    sheet.write_text(
+        'devices:\n  e302-9d: {runs: ["*e302-9d*"], price: "1,079 USD (May 2020)"}\n  apu6: {runs: ["*apu6*"], price: "179 EUR"}\n'
+    )
+    assert said(*corpus, tmp_path / "site", "--devices", sheet).exit_code == 0
+    page = tmp_path / "site" / "compare.html"
+    table = re.search(r'<h2 id="[\w-]+">iperf3: goodput</h2>(.*?)</table>', page.read_text(), re.DOTALL)
+    assert table is not None
+    rows = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, re.DOTALL) for row in re.findall(r"<tr>(.*?)</tr>", table[1], re.DOTALL)]
+    head, cells = rows[0], [[markup.unescape(re.sub(r"<[^>]+>", " ", cell)).split() for cell in row] for row in rows[1:]]
+    assert head == ["device", "mode", "result", "links and settings", "repeats", "price", "watts", "measured"]
+    assert len(cells) == 12 + 15, "every mode and link of both runs"
+    values = [float(value) * {"Gb/s": 1e9, "Mb/s": 1e6}[unit] for _, _, (value, unit, *_), *_ in cells]
+    assert values == sorted(values, reverse=True) and values[0] == 17.44e9
+    first = cells[0]
+    assert first[1] == ["router"] and first[3] == ["2", "links", "at", "once"] and first[5][:2] == ["1,079", "USD"]
+    assert first[6] == ["90.0", "at", "most,", "full-load"], "the most that its power run has"
+    assert 'data-sort="1079.0"' in table[1] and 'data-sort="90.0"' in table[1]
+    assert "<script" in page.read_text() and foreign_scripts(page.read_text()) == []
+
+
+@pytest.mark.parametrize(
+    ("price", "amount"),
+    [("1,079 USD (May 2020)", 1079), ("179 EUR", 179), ("1.299,50 EUR", 1299.5), ("$ 12.5", 12.5), ("CHF 1'200", 1200), ("2020s", 2020),
+     ("", None), ("on request", None), ("1 079,00 €", 1079)],
+)  # fmt: skip
+def test_a_price_is_sorted_by_its_number(price: str, amount: float | None) -> None:
+    assert amount_of(price) == amount
+
+
+def test_watts_of_the_trials_themselves_are_those_of_the_dut(tmp_path: Path) -> None:
+    cells = [cell_of("sweep", mode=mode, warmup_s=0) for mode in ("router", "nat")]
+    run = new_run(tmp_path / "runs", cells)
+    for n, (cell, watts) in enumerate(zip(cells, (20.0, 25.0), strict=True), 1):
+        watched = {"wall": {"dut": {"W": {"wall": watts, "board": 5.0}}, "sink": {"W": {"wall": 99.0}}}}
+        run.write_trial(trial_record(n, cell, {"a": {"received_pps": n * 1e5}}, watched=watched), {}, [])
+    run.write_manifest()
+    assert said(run.path, tmp_path / "site").exit_code == 0
+    assert re.findall(r'data-sort="(2\d\.0)">', (tmp_path / "site" / "compare.html").read_text()) == ["25.0", "20.0"]
+
+
+def test_claims_that_hold_are_listed_with_their_cards(theirs: Path) -> None:
+    text = (theirs / "claims.html").read_text()
+    held = text[text.index('id="holding"') : text.index('id="contradictions"')]
+    cards = [unquote(to) for to in re.findall(r'href="([^"]+\.json)"', held)]
+    assert cards and all((theirs / card).is_file() for card in cards)
+    assert all(markup.escape(read_card(theirs / card).claim, quote=False) in held.replace("&#39;", "'") for card in cards)
 
 
 def test_every_file_is_listed_with_its_hash_but_the_journal_which_stays_at_home(reviews: Path, theirs: Path) -> None:
@@ -322,7 +394,7 @@ def test_a_folder_that_is_swapped_for_a_link_while_a_run_is_copied_is_not_follow
             raw.symlink_to(tmp_path / "elsewhere")
         return names
 
-    monkeypatch.setattr("dutlab.publish.site.files_of", listed)
+    monkeypatch.setattr("dutlab.publish.copied_run.files_of", listed)
     with pytest.raises(OutsideFolder) as refused:
         said(run, tmp_path / "site")
     assert refused.value.kind is NameFault.LINK

@@ -91,8 +91,12 @@ async def test_each_goal_has_its_bounds_by_mode_and_size(run_of, tmp_path):
     assert [of.label for of in headline.figures] == ["router", "nat"]
     assert (headline.fastest, headline.reason) == ("", Reason.ONE_REPEAT.value), "one search proves nothing"
     (section,) = report.sections
-    assert [c.slug for c in section.curves] == ["search-a-64", "search-a-1518"]
-    assert [line.label for line in section.curves[0].lines] == ["router", "nat"]
+    assert [c.slug for c in section.curves] == ["search-a-64-router", "search-a-64-nat", "search-a-1518-router"]
+    course, lower, upper = section.curves[0].lines[:3]
+    assert [(line.label, line.role) for line in (course, lower, upper)] == [("router", of) for of in ("apart", "bound", "bound")]
+    assert {y for _, y in lower.points} == {ndr["lower bound"].median} and {y for _, y in upper.points} == {ndr["upper bound"].median}
+    met = [y for n, (_, y) in enumerate(course.points) if n not in course.missed]
+    assert course.missed and met and max(met) <= 2e6 < min(course.points[n][1] for n in course.missed)
     assert "zero loss in at least half of 21 1-s trials" in grid(report, "search-ndr").caption
     assert any("0.5 s between trials, RFC 2544 section 23 waits" in d for d in report.deviations)
     assert section.title == "Bounds", "`Limits` of the page are what limited each result"

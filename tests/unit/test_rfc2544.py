@@ -9,15 +9,22 @@ from ipaddress import ip_address
 import pytest
 
 from cells import cell_of, setting_of
-from dutlab.choices import Benchmark
+from dutlab.choices import USUAL_TESTS, Benchmark
+from dutlab.cli.one_workload import given_workload
+from dutlab.cli.rfc2544 import QUICK
 from dutlab.errors import MeasurementError, ToolFailed
 from dutlab.methods.ports import Bench
 from dutlab.methods.rfc2544 import frame_loss, latency, recovery, reset, suite, throughput
 from dutlab.methods.rfc2544.deviations import deviations
+from dutlab.plan.trials import make_plan
+from dutlab.report.gather import read_run, report_of
+from dutlab.report.model.words import KPPS
+from dutlab.spec import loader
 from dutlab.spec.traffic import Directions
 from dutlab.spec.workloads.rfc2544 import Rfc2544Workload
 from dutlab.units import BpsL1, Pps, Seconds
 from rfc2544_context import MAX, MIX, Resetting, Sleeper, stand
+from run_records import new_run, trial_record
 from simulated import Dut, Simulation
 
 
@@ -222,3 +229,27 @@ async def test_rfc2544_offers_its_throughput_once_more_with_the_waits_of_the_tex
     await measured.at_limit()
     (offer,) = simulation.offers[before:]
     assert (offer.rate, offer.duration, offer.drain) == (measured.figures["a"]["throughput_pps"], 60.0, 2.0)
+
+
+async def test_the_report_states_both_bounds_of_the_throughput(tmp_path):
+    measured = [await suite.measure(Bench(Simulation(Dut(pps)), {"a": BpsL1(1e9)}), cell(tests="throughput"), sleep=Sleeper())
+                for pps in (4e5, 4.2e5)]  # fmt: skip
+    run = new_run(tmp_path, [cell(tests="throughput", repeat=n) for n in (1, 2)])
+    for n, found in enumerate(measured, 1):
+        tables = {name: [dict(row) for row in rows] for name, rows in found.tables.items()}
+        run.write_trial(trial_record(n, cell(tests="throughput", repeat=n), found.figures, tables=tables), {}, [])
+    run.write_manifest()
+    (section,) = report_of(read_run(run.path), run.path).sections
+    low, high = (f(float(m.tables["throughput"][0][key]) for m in measured) for f, key in ((min, "lower_pps"), (max, "upper_pps")))
+    assert low <= 4e5 and high > 4.2e5
+    assert any(f"(no loss at {KPPS.text(low)}, loss at {KPPS.text(high)})" in sentence for sentence in section.words), section.words
+
+
+def test_the_quick_suite_has_all_tests_and_takes_minutes():
+    data = {"experiment": "rfc2544", "testbed": {"lab": "three-node"}, "factors": {"mode": ["router"]}, "repeats": 1, "order": "shuffled"}
+    given = given_workload(data, "rfc2544", QUICK, ())
+    plan = make_plan(given.experiment, loader.testbed_of(given))
+    assert plan.estimate_s < 15 * 60, "of all links of the lab, one after another"
+    assert {test for trial in plan.trials for test in trial.cell.setting.tests} == {*USUAL_TESTS}
+    slow = given_workload(data, "rfc2544", {"scale": 0.05}, ())
+    assert make_plan(slow.experiment, loader.testbed_of(slow)).estimate_s > 3600, "as the help of --scale says"

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
+from ipaddress import ip_address
 
 import pytest
+from pydantic import ValidationError
 
 from cells import cell_of
 from dutlab.errors import InputError, MeasurementError
@@ -103,3 +106,45 @@ async def test_a_dut_whose_routes_nobody_can_load_is_refused():
         await measure(Bench(Simulation(Dut(capacity_pps=1.0))), cell)
     with pytest.raises(InputError, match="RoutesSetting was expected"):
         await measure(bench(Routes()), cell_of("path-mtu"))
+
+
+def both(**body):
+    made = RoutesWorkload.model_validate(
+        {"links": [["four", "six"]], "duration": 1.0, "warmup": 0.0, "network": "10.0.0.0/8", "ipv6_network": "2001:db8::/32", **body}
+    ).drives(["four", "six"])
+    return [Cell(mode="router", factors={"mode": "router"}, tool="engine", links=s.links, setting=s.setting, repeat=1) for s in made]
+
+
+ADDRESSES = {
+    "four": (ip_address("172.16.0.2"), ip_address("172.16.10.2")),
+    "six": (ip_address("2001:2:0:1::2"), ip_address("2001:2:0:8001::2")),
+}
+
+
+@pytest.mark.parametrize("preset", [None, "quick"])
+async def test_routes_of_both_versions_are_in_the_dut_at_once_and_each_link_has_its_destinations(preset):
+    (cell,) = both(counts=[50], **({"preset": preset} if preset else {}))
+    table = Routes()
+    at = replace(bench(table), addresses=ADDRESSES)
+    measured = await measure(at, cell)
+    assert [(link, spread.network.version, spread.count) for link, spread, _ in table.loads] == [("four", 4, 50), ("six", 6, 50)]
+    for offer in at.generator.offers:
+        assert {link: of.flows.destinations.version for link, of in offer.traffic_of.items()} == {"four": 4, "six": 6}
+    figures = measured.figures["four+six"]
+    assert (figures["routes_loaded"], figures["routes_hit"]) == (100, 100)
+
+
+async def test_links_of_one_version_are_not_loaded_together():
+    (cell,) = both(counts=[50])
+    with pytest.raises(InputError):
+        await measure(replace(bench(Routes()), addresses=dict.fromkeys(ADDRESSES, ADDRESSES["four"])), cell)
+
+
+def test_networks_of_both_versions_are_checked():
+    with pytest.raises(ValidationError):
+        both(network="2001:db8::/32")
+    with pytest.raises(ValidationError):
+        both(ipv6_network=None)
+    of = RoutesWorkload.model_validate({"links": [["a", "b"]], "ipv6_network": "2001:db8::/32"})
+    faults = [at for at, _ in of.incompatibilities({"a": LinkBounds(), "b": LinkBounds()})]
+    assert ("links", 0) in faults

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
+import pty
+import struct
+import termios
 from datetime import UTC, datetime
 
 import pytest
 
-from dutlab.cli.console import Console, LiveTrial, _with_time
+from dutlab.cli.console import Console
+from dutlab.cli.progress_line import LiveTrial, bar, columns_of, fitted, width_of_errors, with_time
 from dutlab.events import Preparing, RunEnded, TrialBegun
 from dutlab.report.model.table import Column, Figure, Missing, Row, Table, number_text, without_empty
 from dutlab.report.model.words import KPPS, MBPS, Unit
@@ -78,14 +84,42 @@ def test_the_moving_line_never_says_that_nothing_is_left_of_a_trial_that_goes_on
         estimate_s=40.0, done=0, trials=1, left_s=40.0,
     )  # fmt: skip
     live = LiveTrial(begun, since_s=0.0)
-    assert live.words(10.0, 79) == "[1/1] nat search 64 a #1: 10 s, 30 s left"
-    assert live.words(56.0, 79) == "[1/1] nat search 64 a #1: 56 s, longer than planned"
+    assert live.words(10.0, 79) == f"[1/1] {bar(0.25)} nat search 64 a #1: 10 s, 30 s left"
+    assert live.words(56.0, 79) == f"[1/1] {bar(1.0)} nat search 64 a #1: 56 s, longer than planned"
+
+
+def test_the_bar_is_of_characters_that_the_terminal_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    for encoding, full in (("utf-8", "█"), ("ascii", "#"), ("no-such", "#")):
+        monkeypatch.setattr("sys.stderr", type("Stream", (), {"encoding": encoding})())
+        assert bar(0.0).count(full) == 0 and bar(0.5).count(full) == 5 and bar(1.0) == bar(7.0) == full * 10
+
+
+@pytest.mark.parametrize("width", [20, 40, 60, 79, 120])
+@pytest.mark.parametrize("what", ["nat search 64 a #1", "路由器" * 30, "a\x1b[31mb\r\n" * 30, "e\u0301" * 200])
+def test_the_moving_line_is_one_line_of_the_terminal_whatever_is_in_it(what: str, width: int) -> None:
+    line = fitted(f"[1/12] {bar(0.3)} {what}: 12 s", width)
+    assert columns_of(line) <= width and line.isprintable()
+    assert columns_of(line) >= min(width - 1, columns_of("[1/12] ")), "as much of it as fits"
+
+
+def test_a_line_is_as_wide_as_the_terminal_of_standard_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    ours, theirs = pty.openpty()
+    try:
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 47, 0, 0))
+        monkeypatch.setattr("sys.stderr", type("Stream", (), {"fileno": lambda _: theirs})())
+        assert width_of_errors() == 46
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 132, 0, 0))
+        assert width_of_errors() == 131, "it was made wider meanwhile"
+    finally:
+        os.close(ours)
+        os.close(theirs)
 
 
 def test_the_moving_line_keeps_its_seconds_where_its_words_are_too_long() -> None:
-    said = _with_time("mode nat, mtu 1500, offloads gro off, sack off: applying and verifying it, then 2 trials", 65.0, 79)
+    said = with_time("mode nat, mtu 1500, offloads gro off, sack off: applying and verifying it, then 2 trials", 65.0, 79)
     assert len(said) == 79 and said.endswith("…, 1 min 05 s")
-    assert _with_time("restoring everything", 3.0, 79) == "restoring everything, 3 s"
+    assert with_time("restoring everything", 3.0, 79) == "restoring everything, 3 s"
 
 
 def test_code_words_have_no_backslashes_in_markdown() -> None:

@@ -264,8 +264,21 @@ async def test_wrong_tokens_slow_down_their_sender_alone_and_the_right_one_alway
 async def test_forms_of_others_change_nothing(runs: Path, tmp_path: Path) -> None:
     (tmp_path / "e.yaml").write_text("experiment: e\nworkloads: []\n")
     ask = Asking(application(Pages(FolderRuns(runs), has_control=True), Guard(), Control(runs, tmp_path)))
-    form = re.search(r'name="form" value="(\w+)"', (await ask("/control")).text)
-    assert form is not None
+    plan = (await ask("/control?file=e.yaml")).text
+    assert "cannot be started" in plan and "factors: missing" in plan and "<button>Start" not in plan, "a refused file has its faults"
+    (tmp_path / "e.yaml").write_text(
+        "experiment: e\ntestbed: {lab: three-node}\nfactors: {mode: [nat]}\nworkloads: [{sweep: {duration: 1s}}]\n"
+    )
+    plan = (await ask("/control?file=e.yaml")).text
+    assert "changes: mode (nat) of dut" in plan and "in lab three-node" in plan and "about" in plan
+    form, seen = (re.search(rf'name="{name}" value="(\w+)"', plan) for name in ("form", "seen"))
+    assert form is not None and seen is not None
+    assert (await ask("/control", post={"file": "e.yaml", "form": form[1]})).status == 422, "its plan was not seen"
+    (tmp_path / "e.yaml").write_text(
+        "experiment: e\ntestbed: {lab: three-node}\nfactors: {mode: [router]}\nworkloads: [{sweep: {duration: 1s}}]\n"
+    )
+    assert (await ask("/control", post={"file": "e.yaml", "form": form[1], "seen": seen[1]})).status == 422, "it is another plan now"
+    assert (await ask("/control?file=../e.yaml")).status == 422
     for post in ({"file": "e.yaml"}, {"file": "e.yaml", "form": "0" * 64}):
         assert (await ask("/control", post=post)).status == 403
     assert (await ask("/control", post={"file": "e.yaml", "form": form[1]}, sec_fetch_site="cross-site")).status == 403

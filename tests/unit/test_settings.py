@@ -93,7 +93,8 @@ OF_WORKLOAD = {
         "gamma_ratio": st.floats(0.001, 1), "first_connections": counts, "most_connections": counts, "error_connections": counts,
         "table_connections": st.none() | counts, "expires_s": st.none() | seconds,
     },
-    "routes": {"goals": st.none(), "preset": st.none()},
+    "loadtest": {"verify_traffic": st.booleans()},
+    "routes": {"goals": st.none(), "preset": st.none(), "ipv6_network": st.none()},
     "fio": {
         "options": st.dictionaries(st.sampled_from(["rw", "bs", "iodepth"]), st.sampled_from(["randread", "4k", "16"]), max_size=3),
         "job": st.sampled_from(["", "[a]\nrw=read\n"]), "writes": st.booleans(), "ramp_s": nought,
@@ -102,12 +103,21 @@ OF_WORKLOAD = {
         "access": st.sampled_from(["random", "sequential"]), "bs": st.sampled_from(["512", "4k"]), "reads_percent": st.integers(0, 100),
         "jobs": st.integers(1, 64), "deepest": st.integers(1, 4096), "engine": st.just("libaio"), "writes": st.booleans(), "ramp_s": nought,
     },
+    "storage-latency": {
+        "access": st.sampled_from(["random", "sequential"]), "bs": st.sampled_from(["512", "4k"]), "reads_percent": st.integers(0, 100),
+        "rates": st.sampled_from([("500",), ("500", "2.5%"), ("50%",)]), "order": st.sampled_from(["crossed", "as-written"]),
+        "depth": st.integers(1, 4096), "writes": st.booleans(), "ramp_s": nought,
+    },
     "array-failure": {
         "options": st.just({"rw": "randwrite", "bs": "4k"}), "writes": st.booleans(), "ramp_s": nought,
         "phase_s": seconds, "rebuild_s": seconds, "rebuild_bytes_per_s": st.none() | st.integers(1, 10**12),
     },
     "pts": {
         "test": st.sampled_from(["iops", "throughput", "latency", "write-saturation"]), "purge": st.sampled_from(["none", "blkdiscard"]),
+        "active_range_percent": st.integers(1, 100), "write_cache": st.sampled_from(["as-found", "on", "off"]), "cell_s": nought,
+        "interval_s": nought, "histogram_s": nought, "burst_s": nought, "loops": st.integers(0, 360), "waits_s": st.lists(seconds).map(tuple),
+        "stimuli_s": st.lists(seconds).map(tuple), "threads": st.lists(st.integers(1, 1024)).map(tuple), "depths": st.lists(st.integers(1, 1024)).map(tuple),
+        "prewrite_s": nought, "point_s": nought, "point_prewrite_s": nought, "most_latency_s": nought,
         "passes": st.integers(0, 10), "depth": counts, "jobs": counts, "block_sizes": st.just(("4k", "512")), "writes": st.booleans(),
         "reads_percent": st.lists(st.integers(0, 100), min_size=1).map(tuple), "most_rounds": st.integers(5, 25),
         "capacities": st.integers(0, 20),

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +25,15 @@ from dutlab.methods.ports import Bench, Flow, Measured, Offer, Outcome
 from dutlab.methods.power_figures import with_readings
 from dutlab.methods.soak_power import measure
 from dutlab.report.gather import gather
+from dutlab.report.plots.curve_plot import curve_plot
 from dutlab.report.questions.per import divided, per_of
 from dutlab.report.questions.sides import open_run
 from dutlab.report.write import write_publication, write_report
+from dutlab.spec import shape
+from dutlab.spec.lab_files import description
 from dutlab.spec.model import FILE_CONTEXT
 from dutlab.spec.sensors import CommandSensor, MeterSensor, ProcessorSensor
-from dutlab.spec.workloads.soak_power import PowerPhase, SoakPowerWorkload
+from dutlab.spec.workloads.soak_power import PowerPhase, SoakPowerWorkload, cut_ports
 from dutlab.stats.series import settled_after, stands_still
 from dutlab.units import Seconds
 from refusal import faults_of
@@ -211,9 +215,18 @@ def test_what_the_report_says_of_it(tmp_path):
     assert [row.cells[1] for row in states.rows][2:] == ["100 %, until stable", "100 %, link a only", "off"]
     assert "in steps of 1 W" in states.title
     assert "router: 90.0 W in phase full, 15.0 W in phase off." in section.words
-    spans = {curve.x_span for curve in section.curves}
-    assert len(spans) == 1 and {curve.y for curve in section.curves} >= {"watts", "celsius"}
-    assert [m.words for m in section.curves[0].moments] == [phase.name for phase in PHASES]
+    course = section.curves[0]
+    panels = [course]
+    while panels[-1].below is not None:
+        panels.append(panels[-1].below)
+    assert [panel.y for panel in panels] == ["watts", "celsius"], "one figure over the whole course"
+    assert len({panel.x_span for panel in panels}) == 1
+    assert [band.words for band in course.bands] == [phase.name for phase in PHASES]
+    assert [band.load for band in course.bands] == [phase.share for phase in PHASES]
+    assert all(before.end <= after.start for before, after in pairwise(course.bands))
+    plot = curve_plot(course, ["router"])
+    assert plot is not None
+    assert all(phase.name in str(plot.drawing.inline(plot.box, "")) for phase in PHASES)
 
 
 def test_what_is_made_up_is_said_before_every_figure(tmp_path):
@@ -252,10 +265,42 @@ def test_a_schedule_that_cannot_be_kept_is_refused(golden):
         [{"name": "x", "share": "10%", "off": "yes"}], [{"name": "x", "off": "yes"}, {"name": "y", "share": "10%"}],
         [{"name": "x", "links": ["a"]}, {"name": "y", "share": "1%"}], [{"name": "x", "share": "1%", "duration": "1s"}],
         [{"name": "x", "share": "1%", "until": "stable", "duration": "60s"}], [{"name": "x", "share": "1%", "until": "ever"}],
+        [{"name": "x", "share": "1%"}, {"name": "y", "down": ["a", "a"]}], [{"name": "x", "share": "1%"}, {"name": "y", "off": "yes", "down": ["a"]}],
     )  # fmt: skip
     said = [*({"phases": phases} for phases in schedules), {"directions": "answers"}, {"window": "1s"}, {"meter": "The Wall"}]
     refused = [faults_of(partial(SoakPowerWorkload.model_validate, {"rate": "10kpps", **keys}, context=FILE_CONTEXT)) for keys in said]
     golden.check("refusals-soak-power.txt", "\n".join(refused) + "\n")
+
+
+@pytest.mark.parametrize(
+    ("lab", "dark", "part"),
+    [
+        ("three-node", {"down": ["c"]}, "no link 'c'"),
+        ("three-node", {"down": ["b"], "share": "100%"}, "loaded"),
+        ("three-node", {"down": ["b"], "share": "100%", "links": ["a"]}, ""),
+        ("three-node", {"down": ["a", "b"]}, ""),
+        ("fan-in", {"down": ["b"], "share": "100%", "links": ["a"]}, "shares a port"),
+        ("back-to-back", {"down": ["a"]}, "does not go through the DUT"),
+    ],
+)
+def test_a_link_that_cannot_be_down_is_named(lab, dark, part):
+    keys = {"rate": "1kpps", "phases": [{"name": "x", "share": "1%"}, {"name": "y", **dark}]}
+    workload = SoakPowerWorkload.model_validate(keys, context=FILE_CONTEXT)
+    bed = shape.TestbedShape.of_lab(lab)
+    faults = [*workload.incompatibilities(bed.bounds), *workload.unfit({}, bed)]
+    assert [at for at, _ in faults] == ([("phases", 1, "down")] if part else []) and all(part in what for _, what in faults)
+
+
+def test_links_of_a_dut_that_is_not_linux_go_down_at_the_ends_if_those_are():
+    link = description("three-node").testbed.links["b"]
+    for dut, ends, ports in (
+        ("linux", "freebsd", ["dut:in-b", "dut:out-b"]),
+        ("openbsd-pf", "linux", ["source:eth-b", "sink:eth-b"]),
+        (None, "linux", ["source:eth-b", "sink:eth-b"]),
+        ("openbsd-pf", "freebsd", []),
+    ):
+        families = {"source": ends, "sink": ends, **({"dut": dut} if dut else {})}
+        assert [str(port) for port in cut_ports(link, families)] == ports
 
 
 def test_the_usual_schedule_drives_all_links_at_once():

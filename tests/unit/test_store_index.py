@@ -228,7 +228,7 @@ def test_a_question_may_be_any_select_over_our_tables(asked: Path) -> None:
     assert (n, listed_now) == (1, f"['{now}']")
     for question in ("SHOW TABLES", " show tables ; ", "SHOW ALL TABLES"):
         tables = answer(asked, question)
-        assert [row[0] for row in tables] == ["runs", "trials", "figures", "doubts", "samples"]
+        assert [row[0] for row in tables] == ["runs", "trials", "figures", "doubts", "results", "samples"]
     with opened(asked) as index:
         for table, columns in tables:
             assert ", ".join(name for name, *_ in ask(index, asked, f"DESCRIBE {table}").rows) == columns

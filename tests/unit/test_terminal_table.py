@@ -43,8 +43,15 @@ def test_a_name_says_which_figures_are_better(figures: tuple[str, ...], better: 
     assert {name: better_of(name) for name in figures} == dict.fromkeys(figures, better)
 
 
-def test_spreads_stand_below_their_figures_and_units_in_the_head() -> None:
-    lines = list(terminal_table(rates(("nat", figure(5e5, n=3, marks=(2,))))))
+def test_spreads_are_beside_their_figures_where_there_is_room() -> None:
+    lines = list(terminal_table(rates(("nat", figure(5e5, n=3, marks=(2,))), ("router", figure(9e5)))))
+    assert lines[3].split() == ["nat", "64", "500", "[2]", "(450–550)"]
+    assert lines[4].index("900.0") + len("900.0") == lines[3].index("[2]") + len("[2]"), "figures end below one another"
+    assert len(lines) == 5
+
+
+def test_spreads_stand_below_their_figures_where_there_is_none_and_units_in_the_head() -> None:
+    lines = list(terminal_table(rates(("nat", figure(5e5, n=3, marks=(2,)))), width=28))
     assert lines[1].split() == ["mode", "size", "forwarded,", "kpps"]
     assert lines[3].split() == ["nat", "64", "500", "[2]"]
     assert lines[4].split() == ["450–550"]
@@ -76,8 +83,8 @@ def test_what_is_missing_is_explained_below_once() -> None:
 def test_shades_follow_the_size_and_their_colour_the_direction() -> None:
     more = "\n".join(terminal_table(rates(("a", figure(1e6)), ("b", figure(1e5)), shaded=True), colour=True))
     less = "\n".join(terminal_table(rates(("a", figure(0.5)), ("b", figure(0.01)), name="loss_ratio", shaded=True), colour=True))
-    assert re.findall(r"48;5;(\d+)", more) == ["34", "22"]
-    assert re.findall(r"48;5;(\d+)", less) == ["124", "52"]
+    assert re.findall(r"48;5;(\d+)", more) == ["25", "17"]
+    assert re.findall(r"48;5;(\d+)", less) == ["130", "58"]
     assert "\x1b" not in "\n".join(terminal_table(rates(("a", figure(1e6)), shaded=True)))
 
 

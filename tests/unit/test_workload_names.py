@@ -20,6 +20,8 @@ OTHER_MEANINGS = {
     ("cli/gate.py", "sweep"): "an experiment file that is made",
     ("cli/two_ports.py", "path-mtu"): "an experiment file that is made",
     ("report/questions/compared.py", "iperf3"): "the program",
+    ("report/sections/pairs.py", "matrix"): "one of its own two workloads",
+    ("report/sections/pairs.py", "path-mtu"): "one of its own two workloads",
     ("runner/examine.py", "iperf3"): "the program",
     ("systems/linux_facts/machine.py", "iperf3"): "the program",
     ("choices.py", "*"): "names of programs whose files are read",

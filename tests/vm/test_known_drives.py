@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from capability import need_engine
 from dutlab.runner.known_drives import verify
 
 
@@ -13,6 +14,8 @@ async def test_what_a_drive_fails_is_counted_and_one_that_gets_slower_is_not_cal
     assert [(k.figure, k.found) for k in errors] == [("read_errors", 1024), ("write_errors", 1024)]
     (inside,) = [k for k in told if k.figure == "rounds_before_it_was_slow_in_window"]
     assert inside.found in (0, None), "on a busy machine it may not get steady at all, but never before"
+    (first,) = [k for k in told if k.figure == "first_round_of_window"]
+    assert first.found is None or first.holds, (first, "steady state is found at the right round")
 
 
 async def test_a_drive_is_never_found_faster_than_it_answers(raid: str) -> None:
@@ -21,3 +24,14 @@ async def test_a_drive_is_never_found_faster_than_it_answers(raid: str) -> None:
     for known in found:
         assert known.found is not None
         assert known.found >= known.expected * (1 - 1 / 64), "fio's bins are a 64th wide"
+
+
+async def test_the_open_loop_sees_the_stalls_that_a_closed_one_hides(raid: str) -> None:
+    need_engine()
+    found = {known.figure: known for known in await verify(lambda _: None, raid, ("stalls",))}
+    opened, hidden = found["lat_p999_ns"], found["closed_error_p999_percent"]
+    assert opened.expected > 0.15e9, "the drive did stall"
+    assert opened.found is not None or opened.why, "a busy machine may be too late itself, and says so"
+    assert opened.found is None or opened.found >= opened.expected * 0.95, "on a busy machine I/Os may take longer, but no stall is hidden"
+    assert hidden.found is not None
+    assert hidden.found < -50, "the closed loop shows less than half of it"

@@ -3,6 +3,7 @@
 //! - [`agent`], [`session`]: the conversation with a controller
 //! - [`cli`]: the command line for people
 //! - [`connections`]: both ends of TCP connections
+//! - [`drive_load`]: reads and writes on a drive, in an open loop
 //! - [`trial`]: a port in one trial
 //! - [`ports`]: opening ports; [`kernel_speed`]: those of the `xdp` back end
 //! - [`lower`]: from plans to templates and paces
@@ -15,6 +16,7 @@
 mod agent;
 mod cli;
 mod connections;
+mod drive_load;
 mod guard;
 mod handed;
 mod held;
@@ -40,6 +42,7 @@ fn main() -> ExitCode {
     abort_on_panic();
     match Arguments::parse().command {
         Command::Agent => agent::serve(),
+        Command::DriveLoad(a) => drive_load::run(&a),
         Command::Schema => schema(),
         Command::TcpClient(a) => connections::connect(&a),
         Command::TcpServer(a) => connections::serve(&a),
@@ -61,6 +64,7 @@ fn abort_on_panic() {
 fn schema() -> ExitCode {
     let schema = dutlab_protocol::schema(|generator| {
         generator.subschema_for::<connections::TcpClientDone>();
+        generator.subschema_for::<drive_load::DriveLoadDone>();
         generator.subschema_for::<dutlab_protocol::Doubt>();
         generator.subschema_for::<connections::TcpServerReady>();
         generator.subschema_for::<connections::TcpServerSeen>();

@@ -4,10 +4,12 @@
 //! - [`flows`]: its addresses and ports, with [`macs`]
 //! - [`series`]: values of its other fields
 //! - [`profile`]: time at which it is due
+//! - [`arrivals`]: instants of a Poisson process, for an open loop
 //! - [`pacer`]: number of frames of a stream that are due now
 //! - [`schedule`]: choice of the next stream among several; [`chain`]: streams that begin when others have ended
 #![forbid(unsafe_code)]
 
+pub mod arrivals;
 pub mod chain;
 pub mod flows;
 pub mod genome;

@@ -164,7 +164,8 @@ impl FrameRepr<'_> {
         }
     }
 
-    /// Writes a frame that fills `b` (no FCS), with `probe` and right checksums. A counting pattern follows the probe.
+    /// Writes a frame that fills `b` (no FCS), with `probe` and right checksums. A counting pattern follows the probe:
+    /// each byte is its own offset, so frames whose headers have different lengths are alike where all have payload.
     /// Returns the offsets of the fields.
     pub fn emit(&self, probe: &Probe, b: &mut [u8]) -> Result<Layout, FrameError> {
         let layout = self.layout()?;
@@ -192,8 +193,8 @@ impl FrameRepr<'_> {
         }
         self.emit_transport(&mut b[layout.transport_at..], layout.v6);
         probe.emit(&mut b[layout.probe_at..]);
-        for (i, byte) in b[layout.probe_at + probe::LEN..].iter_mut().enumerate() {
-            *byte = i.to_le_bytes()[0];
+        for (at, byte) in b.iter_mut().enumerate().skip(layout.probe_at + probe::LEN) {
+            *byte = at.to_le_bytes()[0];
         }
         let mut sum = Sum::of(&b[layout.transport_at..]);
         if layout.checksum_covers_addresses {

@@ -1,6 +1,6 @@
 //! Plan of a sender, and its check.
 
-use crate::contract::MAX_LANES;
+use crate::contract::{HEAD_MAX, MAX_LANES};
 use crate::error::Why;
 use crate::flow::Flow;
 use crate::rows::Row;
@@ -108,6 +108,7 @@ impl XdpPlan {
         if self.lanes.is_empty() || most == 0 || most > MAX_LANES {
             return Err(Why::Plan(format!("{most} streams on one CPU; the xdp back end paces 1 to {MAX_LANES}")));
         }
+        let copied = self.copied_head();
         let mut longest: &[u8] = &[];
         for template in self.templates() {
             if template.payload().len() + template.head_len() > longest.len() {
@@ -127,9 +128,7 @@ impl XdpPlan {
                     return Err(Why::Plan(format!("a frame of stream {} carries another stream's number", stream.id)));
                 }
                 // The pages are shared by all frames, so the bytes behind the copied head are the same in all.
-                if t.len() > crate::contract::HEAD_MAX
-                    && t.bytes()[crate::contract::HEAD_MAX..] != longest[crate::contract::HEAD_MAX..t.len()]
-                {
+                if t.len() > copied && t.bytes()[copied..] != longest[copied..t.len()] {
                     return Err(Why::Plan("frames with different payloads cannot share one sender".into()));
                 }
                 if !stream.flows.is_empty() {
@@ -148,6 +147,13 @@ impl XdpPlan {
             }
         }
         Ok(())
+    }
+
+    /// Returns the number of bytes that the program copies for each frame: the shortest supported length that holds
+    /// every head.
+    pub(crate) fn copied_head(&self) -> usize {
+        let longest = self.templates().map(Template::head_len).max().unwrap_or(0);
+        [60, 64, 72, 80, 92].into_iter().find(|n| *n >= longest).unwrap_or(HEAD_MAX)
     }
 
     /// Returns the largest number of streams of one CPU.

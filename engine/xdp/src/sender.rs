@@ -8,8 +8,7 @@ use crate::plan::{Pace, XdpPlan};
 use crate::rows::{Part, Row};
 use crate::sent::{SendEnd, SendReport, SentLane, backlog};
 use crate::setup::{
-    self, Facts, batch, control_of, copied_head, end_of, fill, fill_payload, is_paced, observe, program_for, small,
-    tables,
+    self, Facts, batch, control_of, end_of, fill, fill_payload, is_paced, observe, program_for, small, tables,
 };
 use crate::system;
 use aya::Ebpf;
@@ -62,7 +61,7 @@ impl XdpSender {
         let t = tables(plan);
         // The head is copied as a whole before the frame is cut to its length, so the page holds at least the head.
         let cut_each = facts.keeps_what_drivers_wrote();
-        let data_len = longest.max(copied_head(plan)) + usize::from(cut_each);
+        let data_len = longest.max(plan.copied_head()) + usize::from(cut_each);
         let mut page = vec![0; data_len];
         for f in plan.templates() {
             page[..f.len()].copy_from_slice(f.bytes());
@@ -75,7 +74,7 @@ impl XdpSender {
         let maps = |e: XdpError| XdpError { iface: iface.into(), ..e };
         let lanes = Lanes::map(&bpf, &plan.rows, plan.width(), &t.streams).map_err(maps)?;
         fill_rows(&bpf, &plan.rows).map_err(maps)?;
-        fill_payload(&mut bpf, page.get(copied_head(plan)..).unwrap_or(&[])).map_err(maps)?;
+        fill_payload(&mut bpf, page.get(plan.copied_head()..).unwrap_or(&[])).map_err(maps)?;
         fill(&bpf, "shapes", &t.shapes).map_err(maps)?;
         fill(&bpf, "orders", &t.orders).map_err(maps)?;
         fill(&bpf, "flows4", &t.flows4).map_err(maps)?;

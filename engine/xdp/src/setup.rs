@@ -1,6 +1,6 @@
 //! Setup of the program from the plan: its tables, its constants, its initial state.
 
-use crate::contract::{self, Control, Flow4, Flow6, GAP_STEPS_LOG2, HEAD_MAX, PAYLOAD_MAX, SENT_LOG, Shape, Stream};
+use crate::contract::{self, Control, Flow4, Flow6, GAP_STEPS_LOG2, PAYLOAD_MAX, SENT_LOG, Shape, Stream};
 use crate::error::{Why, XdpError};
 use crate::flow::{Flow, flow4, flow6, ports_bytes};
 use crate::plan::{Pace, XdpPlan};
@@ -92,7 +92,7 @@ struct Constants {
 
 fn constants(plan: &XdpPlan, t: &Tables, facts: &Facts, netns: u32) -> Constants {
     let &Facts { ifindex, log, rewrite, cut_each, data_len } = facts;
-    let head_len = copied_head(plan);
+    let head_len = plan.copied_head();
     let same =
         |of: fn(&Shape) -> u8| if t.shapes.iter().all(|s| of(s) == of(&t.shapes[0])) { of(&t.shapes[0]) } else { 0 };
     let paced = is_paced(plan);
@@ -119,13 +119,6 @@ fn constants(plan: &XdpPlan, t: &Tables, facts: &Facts, netns: u32) -> Constants
     }
 }
 
-/// Returns the number of bytes that the program copies for each frame: the shortest supported length that holds every
-/// head.
-pub(crate) fn copied_head(plan: &XdpPlan) -> usize {
-    let longest = plan.templates().map(crate::template::Template::head_len).max().unwrap_or(0);
-    [60, 64, 72, 80, 92].into_iter().find(|n| *n >= longest).unwrap_or(HEAD_MAX)
-}
-
 /// Returns true if any lane has a pace: then frames for which the device has no room are offered again.
 pub(crate) fn is_paced(plan: &XdpPlan) -> bool {
     plan.lanes.iter().any(|l| l.pace != Pace::Full)
@@ -136,7 +129,7 @@ pub(crate) fn program_for(plan: &XdpPlan, t: &Tables) -> &'static str {
     let bursts = plan.lanes.iter().any(|l| matches!(l.pace, Pace::Bursts { .. }));
     let one_shape =
         plan.lanes.iter().all(|l| l.templates.len() == 1) && t.shapes.iter().all(|s| s.length == t.shapes[0].length);
-    if plan.width() > 1 || !one_shape || bursts || usize::from(t.shapes[0].length) < copied_head(plan) {
+    if plan.width() > 1 || !one_shape || bursts || usize::from(t.shapes[0].length) < plan.copied_head() {
         "send_any"
     } else if is_paced(plan) {
         "send_paced"

@@ -115,9 +115,17 @@ class Analysis:
     """Source of intervals and p, in words, or the reason why they are missing."""
 
     @property
+    def tests(self) -> int:
+        """Number of effects and interactions with a p."""
+        return sum(sure.p is not None for sure in (*(e.sure for e in self.effects), *(i.sure for i in self.interactions)))
+
+    @property
     def sentences(self) -> tuple[str, ...]:
         """Sentences on each effect, then on inseparable effects, then on cells that were left out."""
-        out = [_sentence(e, [i for i in self.interactions if i.effect == e.name and i.change == (e.before, e.after)]) for e in self.effects]
+        out = [
+            _sentence(e, [i for i in self.interactions if i.effect == e.name and i.change == (e.before, e.after)], self.tests)
+            for e in self.effects
+        ]
         out += [f"{' and '.join(group)} were only changed together: their effects cannot be separated" for group in self.together]
         return (*out, *self.unseparated, *self.left_out)
 
@@ -358,7 +366,7 @@ def _adjusted(sure: Sureness, adjusted: Iterator[float]) -> Sureness:
     return sure if sure.p is None else replace(sure, p=next(adjusted))
 
 
-def _sentence(effect: Effect, depends: Sequence[Interaction]) -> str:
+def _sentence(effect: Effect, depends: Sequence[Interaction], tests: int) -> str:
     after, before = " + ".join(effect.after), " + ".join(effect.before)
     cells = f"{effect.pairs} pair{'' if effect.pairs == 1 else 's'} of cells" if effect.pairs else "least squares over all cells"
     interval = effect.sure.interval
@@ -371,7 +379,18 @@ def _sentence(effect: Effect, depends: Sequence[Interaction]) -> str:
     for i in (i for i in depends if i.sure.proven):
         times, word = (i.ratio, "more") if i.ratio > 1 else (1 / i.ratio, "less")
         text += f"; {_times(times)} times {word} with {i.by} {' + '.join(i.at[1])} than with {' + '.join(i.at[0])}"
-    return text
+    return text + _despite_interval(effect.sure, tests)
+
+
+def _despite_interval(sure: Sureness, tests: int) -> str:
+    """Return why an effect is not proven although its interval is beyond 1: its p counts all tests. Empty in all other cases."""
+    inside = sure.interval
+    if sure.proven or inside is None or sure.verdict is not None or sure.p is None or inside.low <= 1 <= inside.high:
+        return ""
+    return (
+        f". The interval excludes 1, but it is that of this ratio alone; among {tests} tests one may exclude 1 by chance, "
+        f"and p = {sure.p:.3f} counts them all (Holm)"
+    )
 
 
 def _times(ratio: float) -> str:

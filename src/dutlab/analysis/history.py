@@ -80,6 +80,8 @@ class HistoryPoint:
     values: tuple[float, ...]
     rig: float | None = None
     """Rate of the rig without the device, where it was measured."""
+    started: str = ""
+    """Start of the run in UTC, as ISO 8601 text; empty if it is not known."""
 
     @property
     def median(self) -> float:

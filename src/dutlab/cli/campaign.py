@@ -12,6 +12,7 @@ import click
 from dutlab.cli.terminal import say, table, tell
 from dutlab.errors import InputError, TestbedError
 from dutlab.printable import printable
+from dutlab.release import version
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -50,7 +51,7 @@ def run_(*, file: Path, into: Path | None, only_plan: bool, as_json: bool) -> No
     if only_plan:
         _show([RunStanding(run, CampaignState.PLANNED, None, 0, None, "") for run in planned.runs], as_json=as_json)
         return
-    folder = CampaignFolder.create(into or Path("campaigns") / planned.campaign.name, planned, _version())
+    folder = CampaignFolder.create(into or Path("campaigns") / planned.campaign.name, planned, version())
     _carry_out(folder, as_json=as_json)
 
 
@@ -67,7 +68,7 @@ def resume(*, folder: Path, as_json: bool) -> None:
     from dutlab.runner.campaign_folder import CampaignFolder
 
     found = CampaignFolder(folder)
-    found.insist_on_its_files(_version())
+    found.insist_on_its_files(version())
     _carry_out(found, as_json=as_json)
 
 
@@ -171,7 +172,7 @@ def worker(*, address: str, testbeds: tuple[str, ...]) -> None:
     from dutlab.runner.fleet.worker import work
 
     insist_on_dask()
-    run_in_order(work(address, testbeds, _version(), tell))
+    run_in_order(work(address, testbeds, version(), tell))
 
 
 @campaign.command(hidden=True)
@@ -190,14 +191,8 @@ def place(*, folder: Path, number: int) -> None:
     from dutlab.runner.fleet.place import PlaceWork
 
     found = CampaignFolder(folder)
-    status = run_in_order(PlaceWork(found, found.planned_run(number), found.fleet, lease_store(), _version()).carry_out())
+    status = run_in_order(PlaceWork(found, found.planned_run(number), found.fleet, lease_store(), version()).carry_out())
     click.get_current_context().exit(status if status >= 0 else 128 - status)
-
-
-def _version() -> str:
-    from importlib.metadata import version
-
-    return version("dutlab")
 
 
 def _carry_out(folder: CampaignFolder, *, as_json: bool) -> None:
@@ -226,7 +221,7 @@ async def _standings(folder: CampaignFolder) -> list[RunStanding]:
 
     if folder.fleet.is_local:
         return await CampaignWork(folder, tell, LocalCarrier(folder)).carry_out()
-    async with DaskCarrier.opened(folder, _version(), tell) as carrier:
+    async with DaskCarrier.opened(folder, version(), tell) as carrier:
         return await CampaignWork(folder, tell, carrier).carry_out()
 
 

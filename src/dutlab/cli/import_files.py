@@ -19,7 +19,7 @@ from dutlab.errors import InputError
 from dutlab.units import BpsL1, UnitError, parse_bit_rate
 
 if TYPE_CHECKING:
-    from dutlab.interop.imported_run import Imported
+    from dutlab.interop.imported_run import Imported, StatedTestbed
 
 _NO_RESULTS = re.compile(r"(?:readme|license|copying|makefile)(?:\..*)?|.+\.(?:md|rst|fio|sh|py|html|svg|png|pdf)|\..*", re.IGNORECASE)
 MOST_WORDS = 20
@@ -34,10 +34,18 @@ MOST_WORDS = 20
     metavar="RATE",
     help="Rate of the link: rates above it are doubted, and the report says where it was the limit.  [not known]",
 )
+@click.option(
+    "--testbed",
+    metavar="FILE",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="Testbed file of the figures, for the report: its block diagram and specification.  [not known]",
+)
 @RUNS
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON, and nothing else on standard output.")
 @click.pass_context
-def import_files(context: click.Context, *, kind: str, paths: tuple[Path, ...], line_rate: str | None, runs: Path, as_json: bool) -> None:
+def import_files(
+    context: click.Context, *, kind: str, paths: tuple[Path, ...], line_rate: str | None, testbed: Path | None, runs: Path, as_json: bool
+) -> None:
     """The file's name becomes the name of the device.
 
     Data that fit no figure, and missing units, are listed here and in the report.
@@ -56,13 +64,15 @@ def import_files(context: click.Context, *, kind: str, paths: tuple[Path, ...], 
         options = ImportOptions(None if line_rate is None else BpsL1(parse_bit_rate(line_rate)))
     except UnitError as e:
         raise InputError(f"--line-rate: {e}") from e
+    stated = None if testbed is None else _stated(testbed)
     named, others = _files(paths)
     if not named:
         raise InputError(f"no file in {', '.join(map(str, paths))}")
     try:
         trials, faults = read_files(kind, named, options)
         name = f"{kind}-{paths[0].stem}" if len(paths) == 1 else f"{kind}-import"
-        run = write_imported(runs, _safe(name), trials, command=("dutlab", *sys.argv[1:]), now=datetime.now(UTC), bed=IMPORTS[kind].bed)
+        command, bed = ("dutlab", *sys.argv[1:]), IMPORTS[kind].bed
+        run = write_imported(runs, _safe(name), trials, command=command, now=datetime.now(UTC), bed=bed, testbed=stated)
     except OSError as e:
         raise InputError(f"{e.filename}: cannot be read: {e.strerror}") from e
     _say([f"passed over: {path.name}" for path in others], err=as_json)
@@ -74,6 +84,17 @@ def import_files(context: click.Context, *, kind: str, paths: tuple[Path, ...], 
     Manner(form="json" if as_json else "text").print_answers([run.path])
     if faults:
         context.exit(1)
+
+
+def _stated(path: Path) -> StatedTestbed:
+    """Return the testbed in a file, which is read once. Raises SpecRefused."""
+    from dutlab.interop.imported_run import StatedTestbed
+    from dutlab.spec.drive_models import with_models
+    from dutlab.spec.loader import given_testbed
+    from dutlab.spec.yaml_source import read_file
+
+    text = read_file(path)
+    return StatedTestbed(with_models(text, path), given_testbed(text, path).model_dump(mode="json"))
 
 
 def _files(paths: Sequence[Path]) -> tuple[list[Path], list[Path]]:

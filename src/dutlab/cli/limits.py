@@ -292,6 +292,23 @@ def memory(*, mts: float, channels: int, as_json: bool) -> None:
     say_ceilings(computed(lambda: memory_ceilings(mts, channels)), as_json=as_json)
 
 
+@limits.command()
+@click.option("--wanted", type=AMOUNT, required=True, help="Wanted rate, as in 2.976M, or a percentage, as in 200.")
+@click.option("--measured", type=AMOUNT, required=True, help="Measured rate, in the same unit.")
+@click.option("--cores", type=float, help="Number of cores that forwarded the measured rate.")
+@_JSON
+def share(*, wanted: float, measured: float, cores: float | None, as_json: bool) -> None:
+    """Wanted rate as a multiple of a measured one, and the number of cores that it takes.
+
+    \b
+    Example:
+      dutlab limits share --wanted 200 --measured 154 --cores 4
+    """
+    from dutlab.physics.ceilings.share import share_ceilings
+
+    say_ceilings(computed(lambda: share_ceilings(wanted, measured, cores)), as_json=as_json)
+
+
 def _ip(version: str) -> Ip:
     from dutlab.physics.ceilings.ethernet import Ip
 

@@ -29,6 +29,19 @@ class _Seconds(click.ParamType[str]):
         return f"{value}s" if str(value).replace(".", "", 1).isdigit() else str(value)
 
 
+class _Counts(click.ParamType[tuple[int, ...]]):
+    """Numbers, separated by commas."""
+
+    name = "N[,N]…"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:  # noqa: ANN401 click's signature
+        del param, ctx
+        try:
+            return tuple(int(part) for part in str(value).split(","))
+        except ValueError:
+            raise click.BadParameter(f"{value!r}: write whole numbers, as in 1,1000", param_hint="--flows") from None
+
+
 class _Percent(click.ParamType[str]):
     """A share in percent; the sign may be left out."""
 
@@ -58,6 +71,8 @@ class _Percent(click.ParamType[str]):
 @click.option("-hd", "--hold_duration", "hold", type=_Seconds(), default="30s", help="[30s]")
 @click.option("--line-rate", metavar="RATE", help="Line rate for percentages.   [the link's speed; 1G where it has none]")
 @click.option("--threshold", type=_Percent(), default="0.1%", help="A second fails above this loss.  [0.1%]")
+@click.option("--flows", type=_Counts(), help="Flows each way; several numbers, as in 1,1000, make a ramp each.  [1]")
+@click.option("--verify-traffic", is_flag=True, help="Before the ramp, send at the warm-up's rate until you have looked at the traffic.")
 @click.option("--unidirectional", is_flag=True, help="Send from source to sink only.  [both directions]")
 @where_options
 def loadtest(
@@ -67,6 +82,8 @@ def loadtest(
     profile: str,
     output: Path | None,
     unidirectional: bool,
+    flows: tuple[int, ...] | None,
+    verify_traffic: bool,
     line_rate: str | None,
     where: Where,
     **times: str,
@@ -74,9 +91,12 @@ def loadtest(
     """\b
     Example:
       dutlab loadtest -p 64b -rt 50 -rd 60 -o router.json
+      dutlab loadtest -p 64b --flows 1,1000 --verify-traffic
     """
     if output is not None and (several := [o for o, n in (("--mode", len(where.modes)), ("--link", len(where.links))) if n > 1]):
         raise click.UsageError(f"-o writes one ramp: give one {several[0]}")
+    if output is not None and flows is not None and len(flows) > 1:
+        raise click.UsageError("-o writes one ramp: give one number to --flows")
     if output is not None and (where.repeats > 1 or output.exists()):
         raise click.UsageError(f"{output} exists" if output.exists() else "-o writes one ramp: leave --repeats out")
     body = {
@@ -85,6 +105,8 @@ def loadtest(
         "directions": "forward" if unidirectional else "both",
         **times,
         "line_rate": line_rate,
+        "flows": list(flows) if flows else None,
+        "verify_traffic": verify_traffic or None,
         "generator": _generator(server),
     }
     measure_workload("loadtest", body, settings, where, then=lambda run: _write(run, output))

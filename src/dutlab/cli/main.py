@@ -12,13 +12,13 @@ import sys
 from contextlib import suppress
 from functools import cache
 from inspect import cleandoc
-from pathlib import Path
 
 import click
 
 from dutlab.cli.terminal import say
 from dutlab.errors import DutlabError
 from dutlab.own_folder import not_for_all
+from dutlab.release import version
 
 SECTIONS = {
     "Measure": {
@@ -111,6 +111,10 @@ SECTIONS = {
             "dutlab.cli.bisect:bisect",
             "Find which of many versions changed a figure: rule sets, kernels, commits of a repository, versions of a campaign.",
         ),
+        "artifact": (
+            "dutlab.cli.artifact:artifact",
+            "Pack runs with all that a stranger needs to repeat them; check such a file: repeat its runs and judge its claims.",
+        ),
         "check": ("dutlab.cli.check:check", "Fail (exit 1) when runs are worse than their baselines or lack a cell."),
         "history": (
             "dutlab.cli.history:history",
@@ -118,6 +122,10 @@ SECTIONS = {
         ),
         "effects": ("dutlab.cli.effects:effects", "Estimate the effect of each factor, and list effects that the cells cannot separate."),
         "cost": ("dutlab.cli.effects:cost", "Compute what each mode costs per packet, in nanoseconds and cycles, by frame size."),
+        "energy": (
+            "dutlab.cli.energy:energy",
+            "Estimate the watts of base, port, transceiver, frame and bit from runs of soak-power; predict those of other loads.",
+        ),
         "rescore": (
             "dutlab.cli.rescore:rescore",
             "Score the trials of a run under each definition of a limit.",
@@ -159,6 +167,8 @@ _OBJECTS_BETWEEN_COLLECTIONS = 200_000
 """Objects between two garbage collections. Records are many objects with almost no cycles: with Python's default of 700, collections take
 a seventh of the CPU time of a report of 20,000 trials. A short command makes fewer objects than this."""
 _HELP = {"-h", "--help"}
+_COMPLETE = "_DUTLAB_COMPLETE"
+"""Environment variable by which a shell asks for completions."""
 
 
 @cache
@@ -181,10 +191,15 @@ class LazyGroup(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 -- click's signature
         return list(COMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 -- click's signature
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        return _command(cmd_name)
+        command = _command(cmd_name)
+        if ctx.resilient_parsing and _COMPLETE in os.environ:
+            from dutlab.cli.completion import add_to
+
+            add_to(command)
+        return command
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
         """Resolve as click does, and suggest a command for a mistyped one."""
@@ -236,18 +251,8 @@ def _drop_output() -> None:
 
 def _print_version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:  # noqa: FBT001 -- click's signature
     if value and not ctx.resilient_parsing:
-        say(f"dutlab {_version()}")
+        say(f"dutlab {version()}")
         ctx.exit()
-
-
-def _version() -> str:
-    """Return the installed version from the name of its metadata folder. Reading the metadata takes a quarter of this command's time."""
-    for folder in sys.path:
-        for found in Path(folder).glob("dutlab-*.dist-info"):
-            return found.name.removeprefix("dutlab-").removesuffix(".dist-info")
-    from importlib.metadata import version
-
-    return version("dutlab")
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -286,12 +291,19 @@ def _leave_garbage() -> None:
 
 
 def main() -> None:
-    """Run the command line. Exit 0: done, 1: measured but failed, 2: wrong input, 3: testbed not usable, 130: interrupted."""
+    """Run the command line. Exit 0: done, 1: measured but failed, 2: wrong input, 3: testbed not usable, 130: interrupted.
+
+    `artifact check` also has 4: cannot tell.
+    """
     _open_closed_streams()
     not_for_all()
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # pydantic would look for plugins in every installed package
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
     atexit.register(_leave_garbage)
+    if _COMPLETE in os.environ:
+        from dutlab.cli.completion import use_own_bash
+
+        use_own_bash()
     try:
         status = dutlab.main(prog_name="dutlab", standalone_mode=False)
     except click.exceptions.Abort:

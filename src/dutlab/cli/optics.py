@@ -26,7 +26,7 @@ _NARROW = ("port", "form", "kind", "vendor", "part", "serial", "link", "speed_mb
 
 
 @click.command()
-@click.argument("wanted", metavar="[HOST]…", nargs=-1)
+@click.argument("wanted", metavar="[HOST|RUN]…", nargs=-1)
 @click.option(
     "--testbed", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="Testbed file; HOST is one of its hosts.  [all of them]"
 )
@@ -39,10 +39,18 @@ def optics(
 ) -> None:
     """With --each: asks for one module after the other, waits for its link, and prints a compatibility table.
 
+    With RUN: prints what passed through the modules of each run, in one table.
+
     \b
     Example:
       dutlab optics root@192.0.2.1 --port eth4 --each --csv box-of-optics.csv
+      dutlab optics runs/*-loadtest-* --port eth4 --csv passed.csv
     """
+    if runs := [Path(of) for of in wanted if Path(of).is_dir()]:
+        if testbed is not None or each or len(runs) < len(wanted):
+            raise click.UsageError("RUN cannot be combined with HOST, --testbed or --each")
+        _say_passed(runs, ports, csv_file, as_json=as_json)
+        return
     from dutlab.cli.facts import collect, hosts_named
     from dutlab.cli.loop import run_in_order
     from dutlab.report.sections.optics import head, optic_rows
@@ -63,6 +71,26 @@ def optics(
         say("no transceiver found: no port reports a module")
         return
     for line in table([head(name) for name in ("host", *_NARROW)], [[row.words()[name] for name in ("host", *_NARROW)] for row in rows]):
+        say(line)
+
+
+def _say_passed(runs: Sequence[Path], ports: Sequence[str], csv_file: Path | None, *, as_json: bool) -> None:
+    from dutlab.cli.terminal import terminal
+    from dutlab.report.model.table import Figure
+    from dutlab.report.pages.csv_table import table_csv
+    from dutlab.report.pages.terminal import terminal_table
+    from dutlab.report.questions.optics_passed import passed_table
+
+    found = passed_table(runs, ports)
+    if csv_file is not None:
+        csv_file.write_text(table_csv(found), encoding="utf-8")
+    if as_json:
+        names = [c.figure or c.name or c.head for c in found.columns]
+        rows = [[cell.median if isinstance(cell, Figure) else cell for cell in row.cells] for row in found.rows]
+        say(json.dumps({"schema_version": 1, "passed": [dict(zip(names, row, strict=True)) for row in rows]}, indent=2))
+        return
+    width, colour = terminal()
+    for line in terminal_table(found, width=width, colour=colour):
         say(line)
 
 

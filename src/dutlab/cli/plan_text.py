@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from math import prod
 
 from dutlab.doubts import DoubtKind
@@ -11,26 +12,34 @@ from dutlab.plan.drive_writes import drive_writes
 from dutlab.plan.plan import Plan, Trial
 from dutlab.plan.proof import proof_words
 from dutlab.report.model.table import Column, Row, Table
-from dutlab.report.model.words import SIZES, asked_words, duration_words, plural, size_order
+from dutlab.report.model.words import SIZES, alike_names, asked_words, duration_words, in_order, plural, setting_words, size_order
 from dutlab.report.pages.terminal import terminal_table
 from dutlab.spec.factors import MODE
-from dutlab.spec.testbed import Testbed
+from dutlab.spec.testbed import HostSpec, Testbed
 from dutlab.spec.untried import untried
 from dutlab.spec.workloads.on_drives import DriveSetting
 from dutlab.subject import apart
+from dutlab.systems.modes import AS_FOUND
 from dutlab.units import RFC2544_FRAME_SIZES, line_rate, si
 from dutlab.workloads import plug_of
 
 _NAMED = 4
 """Most drives that one line lists by name."""
+LONGEST_NAMES = 120
+"""Most characters of the names of links or drives in a row; more are counted."""
+MOST_SPELLED, MOST_ROWS = 3, 12
+"""Most rows of a workload that spell all of its settings, and most rows of a workload."""
 
 
 def plan_lines(plan: Plan, testbed: Testbed, *, width: int = 80, each: bool = False) -> Iterator[str]:
     """Yield the plan's work, its duration, and the highest rates of the links; with `each`, every trial in its order."""
     for words in _heads(plan, testbed):
         yield from textwrap.wrap(words, width, subsequent_indent="  ", break_on_hyphens=False)
+    common, table = _summary(plan)
+    for words in common:
+        yield from textwrap.wrap(words, width, subsequent_indent="  ", break_on_hyphens=False)
     yield ""
-    yield from terminal_table(_summary(plan), width=width)
+    yield from terminal_table(table, width=width)
     if not each:
         yield f"--trials lists all {len(plan.trials)} in their order; --json has everything"
         return
@@ -48,6 +57,7 @@ def _heads(plan: Plan, testbed: Testbed) -> Iterator[str]:
     yield f"{counted}: about {duration_words(plan.estimate_s)}; order seed {plan.seed}"
     if plan.repeat_rule is not None:
         yield f"at most: each cell is {plan.repeat_rule.rule.words}"
+    yield from _touched(plan, testbed)
     yield from _factors(plan)
     yield proof_words(plan)
     if plan.repeat_disturbed:
@@ -65,6 +75,29 @@ def _heads(plan: Plan, testbed: Testbed) -> Iterator[str]:
             yield f"link {link.name}: {si(link.speed, 'b/s')} L1; at most {rates}"
         if link.is_distant:
             yield f"link {link.name}: {link.distance_words}, one way, before {' and '.join(map(str, link.distance_ports))}"
+
+
+def _touched(plan: Plan, testbed: Testbed) -> Iterator[str]:
+    """Yield the hosts that the run uses, and what it changes on them."""
+    if testbed.lab is not None:
+        yield f"hosts: {', '.join(testbed.hosts)}, in lab {testbed.lab} on this machine"
+    else:
+        yield f"hosts: {', '.join(f'{name} ({_where(host)})' for name, host in testbed.hosts.items())}"
+    modes = [mode for mode in dict.fromkeys(t.cell.mode for t in plan.trials) if mode != AS_FOUND.name]
+    changed = [f"mode ({', '.join(modes)})"] if modes else []
+    changed += [name for name in dict.fromkeys(name for t in plan.trials for name in t.cell.factors) if name != MODE]
+    if by_hand := [name for name in changed if name in plan.hand_factors]:
+        yield f"asks a person to change: {', '.join(by_hand)}"
+    if by_us := [name for name in changed if name not in plan.hand_factors]:
+        yield f"changes: {', '.join(by_us)}{f' of {testbed.dut}' if testbed.dut else ''}; each change is undone at its end"
+    elif not by_hand:
+        yield "changes nothing: the DUT is measured as it is found"
+
+
+def _where(host: HostSpec) -> str:
+    if host.netns:
+        return f"namespace {host.netns} of this machine"
+    return host.ssh or ("this machine" if host.local else "no login")
 
 
 def _factors(plan: Plan) -> Iterator[str]:
@@ -95,13 +128,18 @@ def _writes(plan: Plan, testbed: Testbed) -> Iterator[str]:
         yield "nothing is written to any drive"
 
 
-def _summary(plan: Plan) -> Table:
-    """Return a table with a row for each workload and its settings: varied values, number of trials, and duration."""
-    of: dict[str, list[Trial]] = {}
-    for trial in plan.trials:
-        cell = trial.cell
-        of.setdefault(f"{cell.workload}: {asked_words(cell.setting, cell.tool, without=SIZES)}", []).append(trial)
-    rows = []
+def _summary(plan: Plan) -> tuple[list[str], Table]:
+    """Return the settings that all rows of a workload share, a line each, and a table with a row per workload and other settings.
+
+    A row has modes, links or drives, number of trials, and duration. A workload with many combinations of settings has one row with
+    the values of each.
+    """
+    common, of = list[str](), dict[str, list[Trial]]()
+    for trials in _by_workload(plan):
+        rows, shared = _rows_of(trials)
+        of |= rows
+        common += [shared] if shared else []
+    rows_of_table = []
     for words, trials in of.items():
         cells = [t.cell for t in trials]
         sizes = sorted({c.setting.size for c in cells} - {""}, key=size_order)
@@ -109,8 +147,62 @@ def _summary(plan: Plan) -> Table:
         links = sorted({c.link_label for c in cells if c.links}, key=lambda link: (len(apart(link)), link))
         alone = sum(1 for c in cells if c.repeat == 1)
         took = duration_words(sum(t.estimate_s for t in trials))
-        rows.append(Row("", (words, ", ".join(labels), ", ".join(links), ", ".join(sizes), str(alone), str(len(trials)), took)))
+        rows_of_table.append((words, ", ".join(labels), _places(links), ", ".join(sizes), str(alone), str(len(trials)), took))
     places = {plug_of(t.cell.workload).place for t in plan.trials}
-    heads = ("what", "modes", " and ".join(sorted(f"{place}s" for place in places)) or "links", "frames", "cells", "trials", "time")
-    columns = tuple(Column(head, align="right" if head in {"cells", "trials", "time"} else "left") for head in heads)
-    return Table("plan", "", columns, tuple(rows), first="")
+    heads = ["what", "modes", " and ".join(sorted(f"{place}s" for place in places)) or "links", "frames", "cells", "trials", "time"]
+    shown = [n for n, head in enumerate(heads) if head != "frames" or any(row[n] for row in rows_of_table)]
+    columns = tuple(Column(heads[n], align="right" if heads[n] in {"cells", "trials", "time"} else "left") for n in shown)
+    return common, Table("plan", "", columns, tuple(Row("", tuple(row[n] for n in shown)) for row in rows_of_table), first="")
+
+
+def _by_workload(plan: Plan) -> list[list[Trial]]:
+    of: dict[str, list[Trial]] = {}
+    for trial in plan.trials:
+        of.setdefault(trial.cell.workload, []).append(trial)
+    return list(of.values())
+
+
+def _rows_of(trials: Sequence[Trial]) -> tuple[dict[str, list[Trial]], str]:
+    """Return the trials of one workload by the words of their row, and the settings of all of them; empty if each row has its own."""
+    cell, workload = trials[0].cell, trials[0].cell.workload
+    rows: dict[str, list[Trial]] = {}
+    for trial in trials:
+        rows.setdefault(f"{workload}: {asked_words(trial.cell.setting, trial.cell.tool, without=SIZES)}", []).append(trial)
+    if len(rows) <= MOST_SPELLED:
+        return rows, ""
+    settings = [trial.cell.setting for trial in trials]
+    alike = alike_names(settings)
+    shared = f"{workload}, in every row: {asked_words(cell.setting, cell.tool, without={*cell.params, *SIZES} - alike)}"
+    if len(rows) <= MOST_ROWS:
+        named: dict[str, list[Trial]] = {}
+        for trial in trials:
+            named.setdefault(f"{workload}: {setting_words(trial.cell.setting, without={*alike, *SIZES})}", []).append(trial)
+        return dict(sorted(named.items(), key=lambda of: in_order(of[0]))), shared
+    varied = [name for name in dict.fromkeys(name for s in settings for name in s.params) if name not in alike and name not in SIZES]
+    values = (dict.fromkeys(setting_words(s, without=s.params.keys() - {name}) for s in settings) for name in varied)
+    return {f"{workload}: {'; '.join(_all_of(words) for words in values)}": list(trials)}, shared
+
+
+def _all_of(words: Iterable[str]) -> str:
+    """Return the values of a setting, with words that all begin with once: `depth 1`, `depth 2` → `depth 1, 2`."""
+    values = sorted(filter(None, words), key=in_order)
+    head, _, _ = values[0].rpartition(" ") if values else ("", "", "")
+    alike = head and all(value.startswith(f"{head} ") for value in values)
+    return f"{head} {', '.join(value.removeprefix(f'{head} ') for value in values)}" if alike else ", ".join(values)
+
+
+def _places(names: Sequence[str]) -> str:
+    """Return links or sets of drives; of very many names their numbers: `each of 32, 2 sets of 16, all 32`."""
+    if sum(map(len, names)) <= LONGEST_NAMES:
+        return ", ".join(names)
+    sizes = Counter(len(apart(name)) for name in names)
+    whole = len({place for name in names for place in apart(name)})
+    return ", ".join(_of_size(size, count, whole) for size, count in sorted(sizes.items()))
+
+
+def _of_size(size: int, count: int, whole: int) -> str:
+    if size == 1:
+        return f"each of {count}" if count > 1 else "one"
+    if count == 1:
+        return f"all {size} together" if size == whole else f"{size} together"
+    return f"{count} sets of {size}"

@@ -97,14 +97,19 @@ def _again(work: Work, run: str, runs: Path, manner: Manner) -> RunResult:
 
 async def _differing(run: Path, testbed: Testbed) -> list[str]:
     """Return differences between the machines of the run and those here, as lines."""
-    from dutlab.analysis.differences import differences
     from dutlab.store.run_folder import RunFolder
 
     recorded = {name: facts for name, facts in RunFolder.open(run).hosts().items() if "~" not in name}
     if not recorded:
         return ["the run has no facts of its machines, so differences are unknown"]
     now = await _facts_now(testbed, recorded)
-    cards = testbed.lab is None
+    return difference_lines(recorded, now, cards=testbed.lab is None)
+
+
+def difference_lines(recorded: Mapping[str, Any], now: Mapping[str, Any], *, cards: bool) -> list[str]:
+    """Return differences between two sets of machines by their facts, as lines; with `cards` also those of their cards."""
+    from dutlab.analysis.differences import differences
+
     changes = differences(_of_machines(recorded, cards=cards), _of_machines(now, cards=cards))
     if not changes:
         return ["no difference between the machines of the run and these"]

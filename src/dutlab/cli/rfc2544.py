@@ -14,8 +14,12 @@ QUICK = {"scale": 0.05, "frame_sizes": [64, 1518], "latency_repeats": 2, "burst_
 
 @click.command()
 @SETTINGS
-@click.option("--quick", is_flag=True, help="Two sizes, durations of a twentieth, few repeats: less than 15 minutes a link.")
-@click.option("--scale", type=float, help="Scale every prescribed duration; the report says so.  [1]")
+@click.option("--quick", is_flag=True, help="Two sizes, durations of a twentieth, few repeats: about 5 minutes a link.")
+@click.option(
+    "--scale",
+    type=float,
+    help="Scale every prescribed duration, as the report says; not the repeats, which take the most time: see --quick.  [1]",
+)
 @click.option(
     "--size",
     "sizes",

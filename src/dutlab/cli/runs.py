@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import sys
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -18,6 +19,7 @@ from dutlab.printable import printable, value_text
 
 if TYPE_CHECKING:
     from dutlab.store.index import RunLine
+    from dutlab.store.results import BestAndWorst
 
 _SHOWN = 50
 _ALL_COLUMNS = 140
@@ -25,6 +27,8 @@ _ALL_COLUMNS = 140
 _FEW = 4
 """Number of columns on a narrower terminal."""
 _MOST_MODES = 6
+_MOST_ENDS = 2
+"""Number of workloads of a run whose best and worst cells are listed."""
 FOLDER = click.option(
     "--runs", "folder", type=click.Path(path_type=Path, file_okay=False), default=Path("runs"), help="Folder of the runs.  [runs]"
 )
@@ -60,7 +64,8 @@ def runs(
     Example:
       dutlab runs --experiment firewall-modes --since 2026-11-01
     """
-    from dutlab.store.index import Wanted, list_runs, opened
+    from dutlab.store.index import Wanted, list_runs, opened, results_in
+    from dutlab.store.results import best_and_worst
 
     wanted, places = Wanted(experiment, testbed, mode, status, since), dict[str, str]()
     if fleet:
@@ -69,18 +74,26 @@ def runs(
         with asked_fleet() as of_fleet:
             rows = list_runs(of_fleet, wanted, limit=limit + 1)
             places = dict(of_fleet.places([r.name for r in rows[:limit]]))
+            results = results_in(of_fleet, [r.name for r in rows[:limit]])
     else:
         with opened(folder, rebuild=rebuild, note=note) as index:
             rows = list_runs(index, wanted, limit=limit + 1)
+            results = results_in(index, [r.name for r in rows[:limit]])
     shown = rows[:limit]
+    ends = {name: best_and_worst(of) for name, of in results.items()}
     if as_json:
-        records = [asdict(r) | ({"place": places[r.name]} if fleet else {}) for r in shown]
+        records = [
+            asdict(r)
+            | {"results": [{"best": asdict(of.best), "worst": asdict(of.worst), "cells": of.cells} for of in ends.get(r.name, ())]}
+            | ({"place": places[r.name]} if fleet else {})
+            for r in shown
+        ]
         say(json.dumps({"schema_version": 1, "more": len(rows) > limit, "runs": records}, indent=1))
         return
     if not shown:
         say(f"no such run in {'the index of the fleet' if fleet else folder}")
         return
-    for line in _lines(shown, places):
+    for line in _lines(shown, places, ends):
         say(line)
     for r in shown:
         if r.fault:
@@ -99,7 +112,7 @@ def runs(
 @click.option("--format", "form", type=click.Choice(["table", "csv", "json"]), default="table", show_default=True, help="Output format.")
 @click.option("--json", "as_json", is_flag=True, help="As --format json.")
 def query(*, question: str, folder: Path, fleet: bool, rebuild: bool, form: str, as_json: bool) -> None:
-    """Tables: runs, trials, figures, samples, doubts; `SHOW TABLES` lists their columns.
+    """Tables: runs, trials, figures, results, samples, doubts; `SHOW TABLES` lists their columns.
 
     \b
     Example:
@@ -137,12 +150,27 @@ def note(text: str) -> None:
     tell(f"note: {text}")
 
 
-def _lines(shown: Sequence[RunLine], places: Mapping[str, str]) -> Iterator[str]:
-    """Yield a table with a line for each run. A narrow terminal gets only the first columns, but the full name of the folder."""
+def _lines(shown: Sequence[RunLine], places: Mapping[str, str], ends: Mapping[str, Sequence[BestAndWorst]]) -> Iterator[str]:
+    """Yield a table with a line for each run, and its best and worst cells: on a terminal below it, elsewhere in columns.
+
+    A narrow terminal gets only the first columns, but the full name of the folder.
+    """
+    from dutlab.report.model.ends import end_words
+
     width, head = line_width(), ("run", "trials", "status", "doubts", "experiment", "testbed", "modes")
     most = len(head) if width is None or width >= _ALL_COLUMNS else _FEW
-    rows = [(*_row(r)[:most], *([places[r.name]] if places else [])) for r in shown]
-    yield from table((*head[:most], *(["place"] if places else [])), rows, right={1})
+    words = {r.name: [end_words(of) for of in ends.get(r.name, ())] for r in shown}
+    in_columns = {name: (f"{of[0].about}: {of[0].best}", of[0].worst) if of else ("", "") for name, of in words.items()}
+    rows = [(*_row(r)[:most], *(in_columns[r.name] if width is None else ()), *([places[r.name]] if places else [])) for r in shown]
+    lines = list(table((*head[:most], *(["best", "worst"] if width is None else []), *(["place"] if places else [])), rows, right={1}))
+    if width is None or len(lines) != len(shown) + 2:  # the head and its line; a row of several lines has no place below it
+        yield from lines
+        return
+    yield from lines[:2]
+    for r, line in zip(shown, lines[2:], strict=True):
+        yield line
+        for of in words[r.name][:_MOST_ENDS]:
+            yield from textwrap.wrap(printable(of.text), width, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
 
 
 def _row(r: RunLine) -> tuple[str, ...]:

@@ -33,15 +33,15 @@ _HEAD = ("device", "by", "figure", "expected", "found", "error", "allowed", "")
     show_default=True,
     help="uml-truth: queues of a router on user-mode Linux; four minutes.",
 )
-@click.option("--storage", is_flag=True, help="Drives with known answers in place of devices; two minutes.")
+@click.option("--storage", is_flag=True, help="Drives with known answers in place of devices; five minutes.")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def verify(*, methods: tuple[str, ...], quick: bool, lab: str, storage: bool, as_json: bool) -> None:
     """Takes about four minutes.
 
     In place of the embedded lab's DUT, programs drop, duplicate, swap, damage, delay, police and translate frames by fixed rules.
-    With --storage: drives of user-mode Linux that answer late, fail, have a rate limit, or slow down. With --lab uml-truth: a router on
-    user-mode Linux whose queue delays, drops, duplicates, reorders, damages or polices frames (netem, tbf). Results are compared with the
-    queue's own counters.
+    With --storage: drives of user-mode Linux that answer late, fail, have a rate limit, slow down, or stall. With --lab uml-truth: a
+    router on user-mode Linux whose queue delays, drops, duplicates, reorders, damages or polices frames (netem, tbf). Results are
+    compared with the queue's own counters.
 
     \b
     Example:

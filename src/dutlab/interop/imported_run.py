@@ -229,8 +229,25 @@ def moment_in(text: object) -> datetime | None:
         return None
 
 
+@dataclass(frozen=True)
+class StatedTestbed:
+    """Testbed of imported figures, as its owner describes it."""
+
+    text: bytes
+    """Testbed file, unchanged."""
+    resolved: Mapping[str, object]
+    """Testbed.model_dump(mode="json")."""
+
+
 def write_imported(
-    runs: Path, name: str, trials: Sequence[Imported], *, command: Sequence[str], now: datetime, bed: Bed = "one"
+    runs: Path,
+    name: str,
+    trials: Sequence[Imported],
+    *,
+    command: Sequence[str],
+    now: datetime,
+    bed: Bed = "one",
+    testbed: StatedTestbed | None = None,
 ) -> RunFolder:
     """Write a finished run under `runs`, called `name`. `bed` states whether all modes were in one testbed. Raises StoreError, OSError."""
     trials = told_apart(trials)
@@ -239,7 +256,7 @@ def write_imported(
         runs,
         experiment=name,
         experiment_yaml=b"# Imported: there is no experiment file. The files that were read lie under trials/*/raw.\n",
-        testbed_yaml=None,
+        testbed_yaml=testbed.text if testbed else None,
         resolved={
             "experiment": {
                 "name": name,
@@ -248,7 +265,7 @@ def write_imported(
                 "order": "as-written",
                 "factors": {"mode": list(dict.fromkeys(cell.mode for cell in cells))},
             },
-            "testbed": {"name": "unknown (imported)"},
+            "testbed": dict(testbed.resolved) if testbed else {"name": "unknown (imported)"},
             "command": list(command),
         },
         plan={

@@ -19,7 +19,7 @@ from dutlab.hosts.lease import lease_files
 from dutlab.hosts.local import THIS_MACHINE, LocalHost
 from dutlab.hosts.netns import NAMESPACES, NetnsHost, NetnsMachine
 from dutlab.hosts.programs import ETHTOOL, IP, SSHD, TASKSET, TC, Program, insist, missing_on
-from dutlab.labs import drives, guest, guest_power, inside, napi, recipe, sshd
+from dutlab.labs import drives, guest, guest_power, inside, napi, netdev, recipe, sshd
 from dutlab.labs.lost_guests import ENDED, Guests, LabGone, ended_in
 from dutlab.labs.qemu import Qemu
 from dutlab.labs.state import CONDUCTOR, SWITCH, TESTER, LabState, Owner, StateFolder, check_label, labels_among, namespaces_of, new_label
@@ -99,6 +99,18 @@ class Lab:
         """Return name → host, with new objects at each call."""
         near = {role: NetnsHost(role, namespace, log, nice=self.nice, group=self.group) for role, namespace in self.namespaces.items()}
         return {**near, **{role: self._far(role, role, log) for role in self.namespaces if role in self.over_ssh}}
+
+    def pin_again(self, threads: set[int]) -> None:
+        """Pin the NAPI threads of ports that were set down and up again, which have new ones, and add them to `threads`, those known.
+
+        Before Linux 6.8, which cannot name a namespace's threads, nothing happens: the new threads run on any core.
+        """
+        for role in description(self.testbed.lab or "").settings.layouts[self.layout].napi_threads - self.guests:
+            namespace = NAMESPACES / self.namespaces[role]
+            if netdev.napi_pids(namespace) is not None:
+                new = {pid: port for pid, port in napi.threads_of(namespace, {}).items() if pid not in threads}
+                napi.pin(new, self.testbed, role, self.cpus[role], self.nice)
+                threads.update(new)
 
     def _far(self, host: str, name: str, log: CommandLog | None) -> Host:
         from dutlab.hosts.ssh import SshHost  # noqa: PLC0415 -- loads asyncssh, which local hosts do not need

@@ -3,7 +3,7 @@
 Such a thread is called `napi/PORT-ID` (net/core/dev.c, napi_kthread_create), and several namespaces may have a port of the same name. The
 kernel reports by netlink which thread serves which port (`netdev.py`), since Linux 6.8. With earlier kernels, the threads of a lab are
 those that appear while its ports are switched to threaded NAPI. A lock of all labs that share /run protects the switch. Setting a port down
-ends its thread, and the pinning.
+ends its thread, and the pinning; Lab.pin_again() pins the thread that it has when it is up again.
 """
 
 from __future__ import annotations

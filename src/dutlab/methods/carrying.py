@@ -22,6 +22,6 @@ class Carrying:
         return await self.generator.offer(offer.carrying(self.traffic, self.traffic_of))
 
 
-def carrying(bench: Bench, traffic: Traffic) -> Bench:
-    """Return a copy of `bench` whose generator carries `traffic`."""
-    return replace(bench, generator=Carrying(bench.generator, traffic))
+def carrying(bench: Bench, traffic: Traffic, traffic_of: Mapping[str, Traffic] | None = None) -> Bench:
+    """Return a copy of `bench` whose generator carries `traffic`, or for single flows that of `traffic_of`."""
+    return replace(bench, generator=Carrying(bench.generator, traffic, traffic_of or {}))

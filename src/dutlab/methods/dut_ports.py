@@ -88,6 +88,16 @@ class PowerControl(Protocol):
         """
 
 
+class LinkControl(Protocol):
+    """State of the links through the DUT. All are up again at the end of the trial, and after a crash."""
+
+    def ports_up(self, down: Sequence[str]) -> int:
+        """Return how many of the DUT's ports have a link while the links `down` are down."""
+
+    async def hold_down(self, links: Sequence[str]) -> None:
+        """Set exactly these links down. Return once links that were down pass frames. Raises InputError, HostError, TestbedError."""
+
+
 class Beside(Protocol):
     """Work during the test frames of a trial, step by step."""
 

@@ -24,6 +24,7 @@ from dutlab.errors import InputError, MeasurementError
 from dutlab.methods.at_limit import frames_at_limit
 from dutlab.methods.ledger import doubts_of, negative_loss
 from dutlab.methods.ports import AtLimit, Bench, Flow, Measured, Offer, Outcome, Row, Stretch, ToolReading
+from dutlab.methods.verify_traffic import until_seen
 from dutlab.plan.cell import Cell
 from dutlab.spec.workloads.loadtest import AT_LIMIT_S, LoadtestSetting
 from dutlab.stats.rescore import RampSecond, saturation
@@ -120,7 +121,8 @@ async def measure(bench: Bench, cell: Cell) -> Measured:
         drain=setting.drain_s,
         profile=ramp.stretches,
         directions=setting.directions,
-    )
+    ).carrying(setting.traffic)
+    seen = [await until_seen(bench, cell, offer, ramp.warmup_rate)] if setting.verify_traffic else []
     outcome = await bench.generator.offer(offer)
     by_name = {flow.link: flow for flow in outcome.flows}
     if idle := [name for name in offer.flow_names if name not in by_name or by_name[name].sent_frames == 0]:
@@ -140,7 +142,7 @@ async def measure(bench: Bench, cell: Cell) -> Measured:
         doubts=(*outcome.doubts, *(d for f in flows for d in (*doubts_of(offer, f), *negative_loss(f)))),
         raw=outcome.raw,
         facts=outcome.facts,
-        notes=notes_of(seconds, ramp, threshold),
+        notes=[*seen, *notes_of(seconds, ramp, threshold)],
         readings=[*outcome.readings, *(r for f in flows for r in _readings(f.link, seconds[f.link], ramp, began))],
         tables={"seconds": [row for f in flows for row in rows_of(f.link, seconds[f.link], ramp)]},
         at_limit=_at_limit(bench, offer, of_ramp(list(seconds.values())[-1], ramp), threshold),

@@ -13,7 +13,7 @@ from typing import Protocol
 from dutlab.doubts import Doubt
 from dutlab.events import Tell, nobody
 from dutlab.methods.connection_ports import Connections
-from dutlab.methods.dut_ports import Beside, DutControl, PowerControl, Readings
+from dutlab.methods.dut_ports import Beside, DutControl, LinkControl, PowerControl, Readings
 from dutlab.methods.dut_tables import RouteTable, StateTable
 from dutlab.methods.transfer_ports import Transfers
 from dutlab.physics.interference import CpuAccount
@@ -429,6 +429,14 @@ class Bench:
     readings: Readings | None = None
     """Sensor readings; None if no sensor reports during the trial. `power` is None if the DUT cannot be switched."""
     power: PowerControl | None = None
+    links: LinkControl | None = None
+    """State of the links through the DUT; None if there are none."""
+    ask: Callable[[str], Awaitable[str]] | None = None
+    """Question to a person, who answers in a line; None if there is no person."""
+    seen: dict[str, str] = field(default_factory=dict)
+    """Cell as JSON → answer of the person who looked at its traffic; a trial that is repeated does not ask again."""
+    plain: Generator | None = None
+    """Generator whose offers are neither judged nor counted, for loads that are not results; None: `generator`."""
     again: int = 0
     """Number of repeats of a disturbed load, for methods that repeat loads themselves (`Offer.once`)."""
     tell: Tell = nobody

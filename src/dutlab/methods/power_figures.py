@@ -1,6 +1,7 @@
 """Figures of the phases of a `soak-power` trial from sensor readings: watts, joules, heat, and throttling by heat.
 
-Only the last half of a phase counts, so that the effect of the previous phase has faded. Figures are of all links together:
+Only the last half of a phase counts, so that the effect of the previous phase has faded; of a load, only its time with frames, if the
+generator reported it. Figures are of all links together:
 
     PHASE/watts, PHASE/above_idle_w              mean watts; mean watts less those of the first idle phase
     PHASE/j_per_gb, PHASE/j_per_mpkt             joules per 10^9 bytes of frames with FCS, and per million frames that arrived
@@ -15,7 +16,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from statistics import fmean
+from statistics import fmean, pstdev
 
 from dutlab.methods.dut_ports import SensedValue
 from dutlab.methods.ports import Measured, Row
@@ -35,6 +36,8 @@ _IN_WATTS = {"W": 1.0, "mW": 1e-3, "kW": 1e3}
 _METERS = ("meter", "snmp", "mqtt", "nut", "command", "redfish", "ipmi", "ipmi-local")
 """Kinds of sensors that may measure a whole device, the most reliable first; the processor's counter (RAPL) never does."""
 _NEAR_C = 1.0
+RPM = "rpm"
+"""Unit of fans."""
 
 _Key = tuple[str, str, str]
 """Place, sensor, name."""
@@ -57,7 +60,8 @@ def with_readings(measured: Measured, cell: Cell, readings: Sequence[SensedValue
     throttled = {key[0]: points for key, points in series.items() if key[2] == THROTTLED}
     step_w, share = _resolution(meter, units, sensors), _accuracy(meter, sensors)
     fine = _fine(step_w, share)
-    rows = [_row(row, watts, (step_w, share), throttled) for row in phases]
+    loads = measured.tables.get("loads", ())
+    rows = [_row(row, _counted(row, loads), watts, (step_w, share), throttled) for row in phases]
     rows = _above_idle(rows)
     figures, notes = _figures(rows, cell, meter), [*measured.notes]
     if meter is None:
@@ -75,7 +79,13 @@ def with_readings(measured: Measured, cell: Cell, readings: Sequence[SensedValue
         figures={**measured.figures, cell.link_label: {**measured.figures.get(cell.link_label, {}), **figures}},
         notes=notes,
         facts={**measured.facts, **({"meter": _words(meter)} if meter else {}), **({"meter_error": fine} if fine else {})},
-        tables={**measured.tables, "phases": rows, "temperatures": temperatures, **_course(watts, heat, series, rows)},
+        tables={
+            **measured.tables,
+            "phases": rows,
+            "temperatures": temperatures,
+            "conditions": list(_conditions(series, units, rows)),
+            **_course(watts, heat, series, rows),
+        },
     )
 
 
@@ -120,16 +130,30 @@ def _span(row: Row) -> tuple[float, float]:
     return float(row["from_s"] or 0.0), float(row["to_s"] or 0.0)
 
 
+def _counted(row: Row, loads: Sequence[Row]) -> list[tuple[float, float]]:
+    """Return the spans of a phase in which readings count."""
+    from_s, to_s = _span(row)
+    middle = (from_s + to_s) / 2
+    spans = [_span(of) for of in loads if of["phase"] == row["phase"]] or [(middle, to_s)]
+    return [(max(start, middle), end) for start, end in spans if end > middle]
+
+
 def _row(
-    row: Row, watts: _Points, fine: tuple[float | None, float | None], throttled: Mapping[str, _Points]
+    row: Row,
+    counted: Sequence[tuple[float, float]],
+    watts: _Points,
+    fine: tuple[float | None, float | None],
+    throttled: Mapping[str, _Points],
 ) -> dict[str, float | str | None]:
     from_s, to_s = _span(row)
-    of = _inside(watts, (from_s + to_s) / 2, to_s)
+    of = [value for span in counted for value in _inside(watts, *span)]
     mean = fmean(of) if of else None
     pps, bps = row.get("received_pps"), row.get("received_bps")
     return {
         **row,
         "watts": mean,
+        "watts_deviation_w": pstdev(of) if of else None,
+        "readings": float(len(of)),
         "error_w": _error(mean, *fine),
         "above_idle_w": None,
         "j_per_gb": mean * 8e9 / float(bps) if mean is not None and bps else None,
@@ -198,6 +222,15 @@ def _temperatures(heat: Mapping[_Key, _Points], limits: Mapping[_Key, float], ro
             "steady_s": None if heaviest is None else settled_after(points, *_span(heaviest), within=_NEAR_C),
         })  # fmt: skip
     return table
+
+
+def _conditions(series: Mapping[_Key, _Points], units: Mapping[_Key, str], rows: Sequence[Row]) -> Iterable[Row]:
+    """Yield the mean of every temperature and fan in the last half of each phase: what else may change the watts."""
+    for key, points in sorted(series.items()):
+        if units[key] in (CELSIUS, RPM) and not is_limit(key[2]):
+            for row in rows:
+                if (mean := _mean_of(points, row)) is not None:
+                    yield {"phase": row["phase"], "where": key[0], "what": _words(key), "unit": units[key], "mean": mean}
 
 
 def _mean_of(points: _Points, row: Row | None) -> float | None:

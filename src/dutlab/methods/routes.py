@@ -33,33 +33,51 @@ async def measure(bench: Bench, cell: Cell) -> Measured:
     if bench.routes is None:
         raise InputError("no routes can be loaded into this DUT", remedy="take a DUT of family linux, or load them in your own mode")
     setting = cell.setting_as(RoutesSetting)
-    link, spread = cell.links[0], setting.spread
-    loaded = await load_checked(bench.routes, link, spread)
-    traffic, warmup, drain = traffic_to(spread), setting.warmup_s, setting.drain_s
+    spread_by_link = _spreads(bench, cell, setting)
+    loads = [await load_checked(bench.routes, link, spread) for link, spread in spread_by_link.items()]
+    traffic_of = {link: traffic_to(spread) for link, spread in spread_by_link.items()}
+    traffic, warmup, drain = traffic_of[cell.links[0]], setting.warmup_s, setting.drain_s
+    if len(traffic_of) == 1:
+        traffic_of = {}
     if setting.goals is not None:
         wanted = search_of(cell.links, setting.frame_size, setting.goals, bench.speeds, warmup=warmup, drain=drain)
-        measured: Measured = await search.searched(carrying(bench, traffic), wanted)
+        measured: Measured = await search.searched(carrying(bench, traffic, traffic_of), wanted)
         sent = max((int(row["sent_frames"] or 0) for row in measured.tables["trials"]), default=0)
     else:
         duration = setting.duration_s or NO_TIME
         measured = await sweep.offered(
-            bench.generator, Offer(cell.links, setting.frame_size, None, duration, warmup, drain, traffic=traffic)
+            bench.generator, Offer(cell.links, setting.frame_size, None, duration, warmup, drain, traffic=traffic, traffic_of=traffic_of)
         )
         sent = sum(flow.sent_frames for flow in measured.flows)
         if not sum(flow.received_frames for flow in measured.flows):
             measured = replace(measured, notes=(*measured.notes, NOTHING))
-    hit = min(spread.count, sent)
+    routes, took_s = sum(of.count for of in loads), sum(of.took_s for of in loads)
+    wanted_routes = sum(spread.count for spread in spread_by_link.values())
+    hit = min(wanted_routes, sent)
     figures = {
         **measured.figures[cell.link_label],
-        "routes_loaded": float(loaded.count),
-        "routes_load_s": loaded.took_s,
-        "routes_load_per_s": loaded.count / loaded.took_s if loaded.took_s > 0 else 0.0,
+        "routes_loaded": float(routes),
+        "routes_load_s": took_s,
+        "routes_load_per_s": routes / took_s if took_s > 0 else 0.0,
         "routes_hit": float(hit),
     }
-    notes = [f"the DUT counts {loaded.count} routes; {loaded.checked} addresses behind them are routed to the sink"]
-    if hit < spread.count:
-        notes.append(f"the longest trial sent {sent} frames, so at most {hit} of {spread.count} routes were used in it; lengthen it")
+    notes = [
+        f"the DUT counts {of.count} routes in {spread.network}; {of.checked} addresses behind them are routed to the sink"
+        for of, spread in zip(loads, spread_by_link.values(), strict=True)
+    ]
+    if hit < wanted_routes:
+        notes.append(f"the longest trial sent {sent} frames, so at most {hit} of {wanted_routes} routes were used in it; lengthen it")
     return replace(measured, figures={**measured.figures, cell.link_label: figures}, notes=(*measured.notes, *notes))
+
+
+def _spreads(bench: Bench, cell: Cell, setting: RoutesSetting) -> dict[str, Spread]:
+    """Return link → destinations of its version of IP. Raises InputError for links of one version."""
+    if len(cell.links) == 1 and setting.ipv6_network is None:
+        return {cell.links[0]: setting.spreads[0]}
+    versions = {link: bench.addresses[link][1].version for link in cell.links}
+    if len(set(versions.values())) < len(versions):
+        raise InputError("a route leads to one sink: links of one version of IP cannot be loaded together", remedy="drive each alone")
+    return {link: setting.spread_of(version) for link, version in versions.items()}
 
 
 def traffic_to(spread: Spread) -> Traffic:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from dutlab.doubts import Doubt
 from dutlab.errors import InputError, MeasurementError
-from dutlab.methods.dut_ports import PowerControl, SensedValue
+from dutlab.methods.dut_ports import PowerControl, Readings, SensedValue
 from dutlab.methods.ledger import doubts_of, failed_frames, made_frames
 from dutlab.methods.ports import Bench, Flow, Measured, Offer, Outcome, Row, ToolReading
 from dutlab.plan.cell import Cell
@@ -25,6 +25,8 @@ from dutlab.units import Pps, Seconds
 LOOK_S = 1.0
 LONGEST_LOAD_S = 30.0
 """Length in seconds of the parts of a load whose end is not known; between two of them there is no load for about a second."""
+BEGUN_WITHIN_S = 0.5
+"""Longest time from the first frame until the generator reports it (methods.ports.Offer.begun)."""
 WATTS, CELSIUS = "W", "degC"
 STILL: dict[str, Callable[[float], float]] = {WATTS: lambda mean: max(0.01 * abs(mean), 0.5), CELSIUS: lambda _: 0.5}
 """Largest difference between the means of the two halves of the window, by unit; a function of the mean."""
@@ -39,6 +41,8 @@ class _Held:
     from_s: float
     to_s: float = 0.0
     outcomes: list[Outcome] = field(default_factory=list)
+    spans: list[tuple[float, float]] = field(default_factory=list)
+    """Begin and end of each load that the generator reported, in seconds since the trial's start."""
     stable: bool = False
 
 
@@ -47,26 +51,25 @@ async def measure(bench: Bench, cell: Cell, *, sleep: Sleep = asyncio.sleep) -> 
     setting = cell.setting_as(SoakPowerSetting)
     if bench.readings is None:
         raise InputError("there are no sensor readings here", remedy="measure soak-power with `dutlab run` or `dutlab measure`")
-    rows, outcomes, notes = list[Row](), list[Outcome](), list[str]()
+    rows, loads, outcomes, notes = list[Row](), list[Row](), list[Outcome](), list[str]()
     doubts, is_off = dict[tuple[object, str], Doubt](), False
     for number, phase in enumerate(setting.phases, 1):
         bench.tell(cell.link_label, "soak-power", {"phase_number": float(number)})
-        if phase.off and not is_off:
-            await _power(bench).off()
-        elif is_off and not phase.off:
-            await _power(bench).on()
+        await _enter(bench, phase, is_off=is_off)
         is_off = phase.off
         hold = await _hold(bench, setting, phase, phase.links or cell.links, sleep)
         outcomes += hold.outcomes
-        rows.append(_row(phase, hold, setting))
+        rows.append(
+            {**_row(phase, hold, setting), "ports_up": None if phase.off or bench.links is None else bench.links.ports_up(phase.down)}
+        )
         if phase.until and not hold.stable:
             notes.append(f"phase {phase.name} did not become stable within {phase.duration:g} s")
         for outcome in hold.outcomes:
             offer = _offer(setting, phase, phase.links or cell.links, phase.duration)
             for doubt in (*outcome.doubts, *(d for flow in outcome.flows for d in doubts_of(offer, flow))):
                 doubts.setdefault((doubt.kind, doubt.about), doubt)
-    if is_off:
-        await _power(bench).on()
+        loads += [{"phase": phase.name, "from_s": round(start, 3), "to_s": round(end, 3)} for start, end in hold.spans]
+    await _enter(bench, PowerPhase(name="end"), is_off=is_off)
     if not any(made_frames(flow) for outcome in outcomes for flow in outcome.flows):
         raise MeasurementError("the generator sent nothing in any phase", raw={n: s for o in outcomes for n, s in o.raw.items()})
     return Measured(
@@ -77,8 +80,20 @@ async def measure(bench: Bench, cell: Cell, *, sleep: Sleep = asyncio.sleep) -> 
         facts=outcomes[-1].facts,
         notes=notes,
         readings=[reading for outcome in outcomes for reading in _rates(outcome)],
-        tables={"phases": rows},
+        tables={"phases": rows, "loads": loads},
     )
+
+
+async def _enter(bench: Bench, phase: PowerPhase, *, is_off: bool) -> None:
+    """Set power and links as the phase has them. Links change only while the DUT is on."""
+    if is_off and not phase.off:
+        await _power(bench).on()
+    if bench.links is not None:
+        await bench.links.hold_down(phase.down)
+    elif phase.down:
+        raise InputError("no link goes through this DUT", remedy="leave `down` out of the phases")
+    if phase.off and not is_off:
+        await _power(bench).off()
 
 
 def _power(bench: Bench) -> PowerControl:
@@ -94,7 +109,12 @@ async def _hold(bench: Bench, setting: SoakPowerSetting, phase: PowerPhase, link
     while (left := hold.from_s + phase.duration - readings.now_s()) > (0.0 if not phase.share else LOOK_S):
         if phase.share:
             lasts = Seconds(min(LONGEST_LOAD_S, left) if phase.until else phase.duration)
-            hold.outcomes.append(await bench.generator.offer(_offer(setting, phase, links, lasts)))
+            began = list[float]()
+            offer = replace(_offer(setting, phase, links, lasts), begun=partial(_note, began, readings))
+            hold.outcomes.append(outcome := await bench.generator.offer(offer))
+            if began:
+                sent_s = max((flow.sent_seconds for flow in outcome.flows), default=0.0)
+                hold.spans.append((began[0], max(began[0] + sent_s - BEGUN_WITHIN_S, began[0])))
         else:
             await sleep(min(LOOK_S, left))
         now_s = readings.now_s()
@@ -103,6 +123,10 @@ async def _hold(bench: Bench, setting: SoakPowerSetting, phase: PowerPhase, link
             break
     hold.to_s = readings.now_s()
     return hold
+
+
+def _note(began: list[float], readings: Readings) -> None:
+    began.append(readings.now_s())
 
 
 def _offer(setting: SoakPowerSetting, phase: PowerPhase, links: tuple[str, ...], duration: Seconds) -> Offer:
@@ -137,6 +161,7 @@ def _row(phase: PowerPhase, held: _Held, setting: SoakPowerSetting) -> Row:
         "state": "off" if phase.off else "load" if phase.share else "idle",
         "share_percent": round(phase.share * 100, 9),
         "links": joined(phase.links) if phase.links else None,
+        "down": joined(phase.down) if phase.down else None,
         "from_s": round(held.from_s, 3),
         "to_s": round(held.to_s, 3),
         "stable": None if phase.until is None else "yes" if held.stable else "no",

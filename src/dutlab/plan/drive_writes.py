@@ -1,7 +1,8 @@
 """Writes of a plan to each drive: the most bytes, and their share of its endurance.
 
-A trial writes for as long as its setting says, no faster than the drive's rating allows. Where an array is made, its synchronisation may
-write every drive completely (on btrfs, the test file does), and a rebuild once more. An array may write larger blocks than those asked for.
+A trial writes for as long as its setting says, no faster than the drive's rating and the setting's own rate allow. Where an array is made,
+its synchronisation may write every drive completely (on btrfs, the test file does), and a rebuild once more. An array may write larger
+blocks than those asked for.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dutlab.plan.plan import Plan
 from dutlab.spec.drives import DriveSpec
 from dutlab.spec.known import mode_of
 from dutlab.spec.testbed import Testbed
-from dutlab.spec.workloads.on_drives import DriveSetting
+from dutlab.spec.workloads.on_drives import DriveSetting, WritingTime
 from dutlab.systems.modes import BTRFS
 from dutlab.units import si
 
@@ -75,7 +76,8 @@ def _each(plan: Plan, testbed: Testbed) -> Iterator[tuple[str, tuple[float, set[
         if isinstance(setting, DriveSetting) and setting.writes:
             for name in trial.cell.links:
                 drive = testbed.drives[name]
-                yield from ((name, _stretch(seconds, None if array else block, drive)) for seconds, block in setting.writing)
+                times = (WritingTime(*time) for time in setting.writing)
+                yield from ((name, _stretch(time._replace(block_bytes=None) if array else time, drive)) for time in times)
                 if setting.fills:
                     yield name, _passes(setting.fills, drive)
 
@@ -85,8 +87,8 @@ def _passes(times: int, drive: DriveSpec) -> tuple[float, set[str]]:
     return (times * size, set()) if size else (0.0, {"capacity_bytes"})
 
 
-def _stretch(seconds: float, block: int | None, drive: DriveSpec) -> tuple[float, set[str]]:
-    rated = drive.rated
+def _stretch(time: WritingTime, drive: DriveSpec) -> tuple[float, set[str]]:
+    rated, block = drive.rated, time.block_bytes
     rates = [] if rated is None else [rated.write_bytes_per_s, rated.write_iops * block if rated.write_iops and block else None]
-    known = [rate for rate in rates if rate]
-    return (seconds * min(known), set()) if known else (0.0, {"write_iops or write_bytes_per_s" if block else "write_bytes_per_s"})
+    known = [rate for rate in (*rates, time.most_bytes_per_s) if rate]
+    return (time.most_s * min(known), set()) if known else (0.0, {"write_iops or write_bytes_per_s" if block else "write_bytes_per_s"})

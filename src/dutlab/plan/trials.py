@@ -155,7 +155,8 @@ def make_plan(experiment: Experiment, testbed: Testbed, *, seed: int | None = No
 
 def needs_hand(plan: Plan) -> list[str]:
     """Return the actions of a person, in the order of the plan: `set bios-turbo to on`. Empty for a plan that runs unattended."""
-    return [f"set {name} to {level}" for name, level in _changes(plan.trials, plan.hand_factors)]
+    by_hand = [f"set {name} to {level}" for name, level in _changes(plan.trials, plan.hand_factors)]
+    return [*by_hand, *dict.fromkeys(words for trial in plan.trials if (words := trial.cell.setting.by_person))]
 
 
 def blocks_of(plan: Plan) -> list[list[Trial]]:

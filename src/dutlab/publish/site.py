@@ -2,7 +2,8 @@
 
     index.html               the devices
     devices/NAME.html        a device: specification, modes, tables, plots, claims, runs
-    claims.html              claims that differ from raw files, contradictions, runs on several sites
+    compare.html             results of all devices by workload and mode
+    claims.html              claims that hold or differ from raw files, contradictions, runs on several sites
     runs/NAME/               the run folder without its journal; its pages and cards are in report/
     runs.parquet index.json  every figure, and the contents of the site, for programs
     feed.xml                 the newest runs (Atom, RFC 4287)
@@ -13,9 +14,7 @@ Each call makes all pages again from the runs. To remove a run, remove its folde
 from __future__ import annotations
 
 import fcntl
-import io
 import os
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager, suppress
@@ -28,19 +27,15 @@ from pydantic import ValidationError
 
 from dutlab.bounds import SITE_INDEX
 from dutlab.errors import DutlabError, InputError, StoreError
-from dutlab.hosts.passwords import all_variables
+from dutlab.publish.copied_run import copy_run, insist_on_text
 from dutlab.publish.corpus import SITE_SCHEMA_VERSION, Contradiction, contradictions, index_of, write_parquet
 from dutlab.publish.devices import DeviceSheet, device_of
 from dutlab.publish.feed import atom
-from dutlab.publish.site_pages import SiteContents, write_claims, write_device, write_index
+from dutlab.publish.site_pages import SiteContents, write_claims, write_compared, write_device, write_index
 from dutlab.publish.site_run import RunToShow, SiteRun, show_run
 from dutlab.report.questions.claims import manifest_hash
-from dutlab.store.beneath import Beneath, parts_of
-from dutlab.store.find import is_text
-from dutlab.store.manifest import ADDITIONS, DERIVED, MANIFEST, REDACTED, files_of
-from dutlab.store.outgoing import OutgoingRun
+from dutlab.store.beneath import Beneath
 from dutlab.store.read import read_json
-from dutlab.store.redaction import in_words
 from dutlab.store.replace import file_names, replace_file
 from dutlab.store.run_folder import RunFolder
 from dutlab.store.write import DiskFull, as_json, as_store_error, sweep
@@ -225,53 +220,26 @@ def _held(site: Path) -> dict[str, str]:
 
 
 def _take(run: RunFolder, out: Path, held: dict[str, str], covered: list[str], *, cards: bool) -> bool:
-    """Copy a run into the site; return False if the site has the run. Links are not followed: their targets are not part of the run.
+    """Copy a run into the site; return False if the site has the run. A sentence about covered secrets is added to `covered`.
 
-    Secrets in its files are covered; a sentence about them is added to `covered`.
-
-    Raises InputError if the folder's name is not UTF-8, and StoreError: OutsideFolder for an unsafe name, or a link in place of a file.
+    Raises InputError if the folder's name is not UTF-8, and StoreError as copy_run().
     """
-    if not is_text(run.name):
-        raise InputError(f"{run.path}: the name of the folder is not UTF-8", remedy="rename the folder")
+    insist_on_text(run)
     known = manifest_hash(run)
     if known in held:
         return False
     groups = (RUNS if n == 1 else f"{RUNS}-{n}" for n in range(1, len(held) + 2))
-    names = list(_to_publish(run, cards=cards))
-    for name in names:
-        parts_of(name)
     goal = next(path for group in groups if not (path := out / group / run.name).exists())
-    part = goal.with_name(f".{run.name}.{os.getpid()}.part")
     try:
         with Beneath.opened(out) as site:
             site.make_folder(goal.parent.name)
-        part.mkdir()
-        with OutgoingRun.opened(run, all_variables()) as outgoing, Beneath.opened(part) as copy:
-            copy.make_folder("trials")
-            for name in names:
-                with outgoing.open(name) as data:
-                    copy.write_new(name, data)
-            if (redactions := outgoing.redacted_json) is not None:
-                copy.write_new(REDACTED, io.BytesIO(redactions))
-        part.rename(goal)
     except OSError as error:
         raise as_store_error(error, goal, None) from error
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
+    said = copy_run(run, goal, cards=cards)
     held[known] = goal.relative_to(out).as_posix()
-    if outgoing.covered:
-        covered.append(f"{run.name}: {in_words(outgoing.covered)}")
+    if said:
+        covered.append(said)
     return True
-
-
-def _to_publish(run: RunFolder, *, cards: bool) -> Iterator[str]:
-    """Yield the relative names of the plain files to copy."""
-    yield from (name for name, path in files_of(run.path) if path.is_file() and not path.is_symlink())
-    yield MANIFEST
-    beside = [run.path / ADDITIONS, *([run.path / DERIVED] if cards else [])]
-    for folder in (f for f in beside if f.is_dir() and not f.is_symlink()):
-        wanted = "claim-*.json" if folder.name == DERIVED else "*"
-        yield from (f"{folder.name}/{p.name}" for p in sorted(folder.glob(wanted)) if p.is_file() and not p.is_symlink())
 
 
 def _build(asked: SiteRequest, known: _Site, twice: int, left_out: tuple[str, ...]) -> Published:
@@ -286,6 +254,7 @@ def _build(asked: SiteRequest, known: _Site, twice: int, left_out: tuple[str, ..
     for device in contents.by_device:
         write_device(contents, device)
     write_claims(contents)
+    write_compared(contents)
     write_index(contents)
     replace_file(out / "feed.xml", atom(title, url, shown))
     write_parquet(out / "runs.parquet", [row for run in shown for row in run.figures])

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from dutlab.publish.compared_devices import DeviceEnds, compared_devices, ends_of
 from dutlab.publish.corpus import Contradiction
 from dutlab.publish.devices import DeviceSheet
 from dutlab.publish.site_run import LARGEST_PAGE, SiteClaim, SiteRun
@@ -19,6 +20,7 @@ from dutlab.store.replace import replace_file
 
 RUNS_A_PAGE = 250
 DEVICES_A_PAGE = 400
+COMPARED = "compare.html"
 _EXCERPTS = LARGEST_PAGE * 3 // 5
 """Most bytes of a device's page for runs with tables and plots; the rest is for its lists."""
 _TERMS = ("throughput", "goodput", "mode", "ndr", "pdr", "backpressure", "doubt", "frame size", "imix", "iops", "trial", "repeat", "loss")
@@ -50,14 +52,33 @@ class SiteContents:
             out.setdefault(run.device, []).append(run)
         return dict(sorted(out.items()))
 
+    def sheet_of(self, device: str) -> DeviceSheet:
+        """Return the device's sheet; what it leaves out is from the testbed file of the device's newest run that states it."""
+        sheet = self.sheets.get(device, DeviceSheet())
+        about = next((dict(run.about) for run in self.by_device.get(device, ()) if run.about), {})
+        price = about.pop("price", "")
+        return sheet.model_copy(update={"specification": {**about, **sheet.specification}, "price": sheet.price or price})
+
     def picture_of(self, device: str) -> str:
         """Return the file name of the device's picture in `devices/`."""
         return f"{self.pages[device].removesuffix('.html')}.png"
 
 
+class ListedDevice(NamedTuple):
+    """Entry of the first page about a device."""
+
+    name: str
+    page: str
+    """File name in `devices/`."""
+    sheet: DeviceSheet
+    runs: Sequence[SiteRun]
+    """Newest first."""
+    ends: Sequence[DeviceEnds]
+
+
 def write_device(of: SiteContents, device: str) -> None:
     """Write the pages of a device. Raises StoreError."""
-    runs, page, sheet = of.by_device[device], of.pages[device], of.sheets.get(device, DeviceSheet())
+    runs, page, sheet = of.by_device[device], of.pages[device], of.sheet_of(device)
     picture = next((run.picture for run in runs if run.picture), b"")
     if picture:
         replace_file(of.site / "devices" / of.picture_of(device), picture)
@@ -70,7 +91,7 @@ def write_device(of: SiteContents, device: str) -> None:
     lists = [runs[n : n + RUNS_A_PAGE] for n in range(0, len(runs), RUNS_A_PAGE)]
     names = [page if n == 1 else page.replace(".html", f"-runs-{n}.html") for n in range(1, len(lists) + 1)]
     place = SitePlace(
-        crumbs=((of.title, "../index.html"), ("Claims", "../claims.html"), ("Feed", "../feed.xml")),
+        crumbs=((of.title, "../index.html"), ("Devices compared", f"../{COMPARED}"), ("Claims", "../claims.html"), ("Feed", "../feed.xml")),
         described=" ".join(runs[0].fast[:2])[:300] or f"Measurements of {sheet.title or device}.",
         picture=f"{of.url}devices/{of.picture_of(device)}" if of.url and picture else "",
     )
@@ -80,31 +101,47 @@ def write_device(of: SiteContents, device: str) -> None:
         _write(
             of.site / "devices" / name, "site_device.html.j2", site=place, device=device, sheet=sheet, runs=listed,
             excerpts=excerpts if n == 1 else [], number=n, pages=names, contradictions=conflicts if n == 1 else [],
-            modes={mode: (sheet.modes.get(mode, ""), run) for mode, run in newest.items()},
-            terms={t: explanation for t in _TERMS if (explanation := meaning(t))}, claimed=_claimed,
+            modes={mode: (sheet.modes.get(mode, ""), run) for mode, run in newest.items() if mode in sheet.modes or not run.imported},
+            terms={t: explanation for t in _TERMS if (explanation := meaning(t))}, claimed=_claimed, ends=ends_of(runs),
         )  # fmt: skip
 
 
 def write_index(of: SiteContents) -> None:
     """Write the first page, the list of devices. Raises StoreError."""
-    devices = [(name, of.pages[name], of.sheets.get(name, DeviceSheet()), runs) for name, runs in of.by_device.items()]
+    devices = [ListedDevice(name, of.pages[name], of.sheet_of(name), runs, ends_of(runs)) for name, runs in of.by_device.items()]
     parts = [devices[n : n + DEVICES_A_PAGE] for n in range(0, len(devices), DEVICES_A_PAGE)] or [[]]
     names = ["index.html" if n == 1 else f"index-{n}.html" for n in range(1, len(parts) + 1)]
-    crumbs = (("Claims", "claims.html"), ("Feed", "feed.xml"), ("index.json", "index.json"), ("runs.parquet", "runs.parquet"))
+    crumbs = (
+        ("Devices compared", COMPARED), ("Claims", "claims.html"), ("Feed", "feed.xml"), ("index.json", "index.json"),
+        ("runs.parquet", "runs.parquet"),
+    )  # fmt: skip
     place = SitePlace(crumbs, described=f"{plural(len(devices), 'device')}, {plural(len(of.runs), 'run')}")
     states = Counter(claim.state for run in of.runs for claim in run.claims)
     for n, (name, part) in enumerate(zip(names, parts, strict=True), 1):
         _write(of.site / name, "site_index.html.j2", site=place, title=of.title, devices=part, states=states,
+               any_price=any(d.sheet.price for d in part), any_specification=any(d.sheet.specification for d in part),
                contradictions=of.contradictions, number=n, pages=names)  # fmt: skip
+
+
+def write_compared(of: SiteContents) -> None:
+    """Write the page with every device's results by workload and mode. Raises StoreError."""
+    tables = compared_devices(of.by_device, of.sheets)
+    place = SitePlace(((of.title, "index.html"), ("Claims", "claims.html"), ("Feed", "feed.xml")), "Devices compared by workload and mode")
+    titles = {name: of.sheets[name].title or name if name in of.sheets else name for name in of.by_device}
+    _write(of.site / COMPARED, "site_compare.html.j2", site=place, title=of.title, tables=tables, titles=titles, devices=of.pages)
 
 
 def write_claims(of: SiteContents) -> None:
     """Write the page of claims that differ, contradictions and damaged runs. Raises StoreError."""
     claims = [(run, claim) for run in of.runs for claim in run.claims]
-    place = SitePlace(((of.title, "index.html"), ("Feed", "feed.xml")), f"{len(claims)} claims, checked against raw files")
+    place = SitePlace(
+        ((of.title, "index.html"), ("Devices compared", COMPARED), ("Feed", "feed.xml")), f"{len(claims)} claims, checked against raw files"
+    )
     several = [(run, of.origins[run.folder]) for run in of.runs if len(of.origins.get(run.folder, ())) > 1]
     _write(of.site / "claims.html", "site_claims.html.j2", site=place, title=of.title, states=Counter(c.state for _, c in claims),
-           differing=[(r, c) for r, c in claims if c.state == "differs"][:RUNS_A_PAGE], contradictions=of.contradictions[:RUNS_A_PAGE],
+           differing=[(r, c) for r, c in claims if c.state == "differs"][:RUNS_A_PAGE],
+           holding=[(r, c) for r, c in claims if c.state == "holds"][:RUNS_A_PAGE],
+           unknown=[(r, c) for r, c in claims if c.state == "not recomputed"][:RUNS_A_PAGE], contradictions=of.contradictions[:RUNS_A_PAGE],
            several=several[:RUNS_A_PAGE], damaged=[r for r in of.runs if r.faults][:RUNS_A_PAGE], left_out=of.left_out[:RUNS_A_PAGE],
            claimed=_claimed)  # fmt: skip
 

@@ -18,12 +18,17 @@ from dutlab.report.pages.html import SitePlace, environment, html, page_words, s
 from dutlab.report.plots.of_report import plots_of
 from dutlab.report.plots.plot import Plot
 from dutlab.report.questions.claims import ClaimCard, as_text, cards_of, read_card
-from dutlab.store.cell_figures import counts
+from dutlab.report.sections.device import stated_rows
+from dutlab.report.sections.power import WATTS
+from dutlab.report.sections.watched import sample_means
+from dutlab.stats.summary import median
+from dutlab.store.cell_figures import cells_of, counts
 from dutlab.store.manifest import ADDITIONS, DERIVED, MANIFEST, hashes_of, redacted_files
 from dutlab.store.names import trial_folder
-from dutlab.store.read import reading
+from dutlab.store.read import dut_of, reading
 from dutlab.store.record import TrialRecord
 from dutlab.store.replace import file_name, file_names, folder_in, replace_file
+from dutlab.store.results import CellResult, place_name, results_of
 from dutlab.store.run_folder import RunFolder, details_in
 
 LARGEST_PAGE = 400_000
@@ -71,8 +76,14 @@ class SiteRun:
     limited: str = ""
     severe: tuple[str, ...] = ()
     modes: tuple[str, ...] = ()
+    about: Mapping[str, str] = field(default_factory=dict)
+    """Specification of the device, as its testbed file states it."""
     claims: tuple[SiteClaim, ...] = ()
     figures: tuple[FigureRow, ...] = field(default=(), repr=False)
+    results: tuple[CellResult, ...] = field(default=(), repr=False)
+    """Main figures of each cell."""
+    watts: Mapping[tuple[str, str], float] = field(default_factory=dict, repr=False)
+    """Place and label of a cell → mean power of the DUT in its trials, in W, where a meter was read."""
     excerpt: str = field(default="", repr=False)
     """HTML for the page of its device; empty if the run is only listed there."""
     picture: bytes = field(default=b"", repr=False)
@@ -129,11 +140,16 @@ def _show(site: Path, path: Path, wanted: RunToShow) -> SiteRun:
         imported=any(n.kind == "IMPORTED" for n in run_report.notes), started=run_report.course.started, ended=run_report.course.ended,
         trials=len(run_report.trials), unsuccessful=len(run_report.unsuccessful), manifest=run_report.manifest,
         fast=run_report.answer.fast, sure=run_report.answer.sure,
-        limited=run_report.answer.limited, severe=severe, modes=run_report.labels, claims=claims,
-        figures=tuple(_figures(wanted, run_report, read.records)),
+        limited=run_report.answer.limited, severe=severe, modes=run_report.labels, about=_about(read), claims=claims,
+        figures=tuple(_figures(wanted, run_report, read.records)), results=results_of(read.records), watts=_watts(read),
         excerpt=_excerpt(run_report, plots, wanted, place) if wanted.number else "",
         picture=plots[0].png() if plots and wanted.number == 1 else b"",
     )  # fmt: skip
+
+
+def _about(read: ReadRun) -> dict[str, str]:
+    hosts = read.testbed.get("hosts")
+    return stated_rows(hosts.get(dut_of(read.resolved))) if isinstance(hosts, Mapping) else {}
 
 
 def linked_pictures(report: RunReport) -> RunReport:
@@ -263,6 +279,21 @@ def _figures(wanted: RunToShow, report: RunReport, records: Sequence[TrialRecord
             r.cell.workload, r.cell.link_label, r.cell.setting.size, r.cell.repeat,
         )  # fmt: skip
         out += [(*cell, link, figure, value) for link, of_link in r.figures.items() for figure, value in of_link.items()]
+    return out
+
+
+def _watts(read: ReadRun) -> dict[tuple[str, str], float]:
+    """Return SiteRun.watts. Of several meters of the DUT it is the one that reads most, which has all that is plugged into it."""
+    dut, watched, out = dut_of(read.run.resolved), sample_means(read), dict[tuple[str, str], float]()
+    for of in cells_of(read.records).values():
+        means = []
+        for record in of.records:
+            readings = [value for key, value in watched.get(record.trial, {}).items() if key.where == dut and key.unit == WATTS.name]
+            means += [max(readings)] if readings else []
+        if means:
+            levels = {name: level for name, level in of.cell.factors.items() if name != "mode"}
+            label = " · ".join([of.cell.mode, *(f"{name} {levels[name]}" for name in sorted(levels))])
+            out[place_name(of.cell), label] = median(means)
     return out
 
 

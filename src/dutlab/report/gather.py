@@ -20,14 +20,17 @@ from dutlab.plan.cell import Cell
 from dutlab.report.model.course import Conditions, RunCourse, RunWatch
 from dutlab.report.model.groups import Group, group, labels_of
 from dutlab.report.model.notes import NoteBook
+from dutlab.report.model.packets import mtus_of
 from dutlab.report.model.run_report import LimitRow, ReadRun, RunReport, Section, TrialLine
-from dutlab.report.model.table import Column, Figure, Links, Missing, Table, Value, without_empty
+from dutlab.report.model.table import Column, Figure, Links, Missing, Table, Value, number_text, without_empty
 from dutlab.report.model.watched_means import WatchedKey, means_by_key
-from dutlab.report.model.words import duration_words
+from dutlab.report.model.words import duration_words, unit_for
 from dutlab.report.sections.additions import shown_additions
 from dutlab.report.sections.answer import answer_of
 from dutlab.report.sections.cpu_cost import cpu_cost, speed_sentence
+from dutlab.report.sections.device import device_section
 from dutlab.report.sections.disturbed import nearly_nothing_left, repeated, too_busy
+from dutlab.report.sections.factors import with_factors
 from dutlab.report.sections.facts import fact_rows, tools
 from dutlab.report.sections.headline import spread_sentence, with_limits
 from dutlab.report.sections.imported import imported_section
@@ -35,12 +38,15 @@ from dutlab.report.sections.instructions import instructions_section
 from dutlab.report.sections.limits import LimitContext, limits
 from dutlab.report.sections.lost_hosts import hosts_lost
 from dutlab.report.sections.optics import optics_section
+from dutlab.report.sections.pairs import pairs_section
 from dutlab.report.sections.power import power_section
+from dutlab.report.sections.power_course import power_course
 from dutlab.report.sections.profile import profile_section
 from dutlab.report.sections.sweep import RATE
 from dutlab.report.sections.watched import CoreMeans, checks, core_means, counters, cpus, losses, sample_means, samples_section
 from dutlab.spec.workloads.setting import ImportedSetting
 from dutlab.store.attempts import AttemptReason
+from dutlab.store.cell_figures import has_bounds, is_bound
 from dutlab.store.manifest import MANIFEST
 from dutlab.store.needed import needed_cells, repeat_rule
 from dutlab.store.read import dut_of, reading
@@ -48,7 +54,7 @@ from dutlab.store.record import TrialRecord
 from dutlab.store.record_reader import with_parts
 from dutlab.store.run_folder import NewerRun, RunFolder
 from dutlab.subject import Way, subject_of
-from dutlab.workloads import ANY_FIGURES, WORKLOADS, WorkloadPlug, named, plug_of
+from dutlab.workloads import ANY_FIGURES, DRIVE, WORKLOADS, WorkloadPlug, named, plug_of
 
 if TYPE_CHECKING:
     from dutlab.analysis.doctor import Finding
@@ -104,13 +110,13 @@ def _report_of(read: ReadRun, base: Path) -> RunReport:
     folder = _link(run.path, base)
     records, planned, faults = read.records, read.planned, list(read.faults)
     modes = {cell.mode for cell in (*planned.values(), *(r.cell for r in records))}
-    found_sections = sections(read)
+    found_sections = (*with_factors(read, sections(read)), *pairs_section(read))
     aside, facts, watched = read.aside, read.facts, sample_means(read)
     means = core_means(watched)
     lab, dut = _lab(testbed, records), dut_of(read.resolved)
     busy = nearly_nothing_left(records, aside)
     one_bed = experiment.get("bed") != "unknown"
-    bed = LimitContext(means, facts, book, dut, _mtus(testbed), lab=lab is not None, one=one_bed, busy=busy)
+    bed = LimitContext(means, facts, book, dut, mtus_of(testbed), lab=lab is not None, one=one_bed, busy=busy)
     of_drives, ladder, drives = _of_drives(groups, testbed, facts, means)
     found_limits = (*limits(groups, bed), *of_drives)
     of_trial = {r.trial: r for r in records}
@@ -131,13 +137,16 @@ def _report_of(read: ReadRun, base: Path) -> RunReport:
         sections=(
             *(_judged(s, of_row) for s in found_sections),
             *ladder,
-            *power_section(watched, groups, testbed),
+            *power_section(
+                watched, groups, testbed, power_course(read) if any(w.unit == "W" for of in watched.values() for w in of) else ()
+            ),
             *profile_section(run, groups, order),
             *instructions_section(run, groups, order),
             *samples_section(watched, groups, testbed),
             *optics_section(facts),
             *imported_section(groups),
             *drives,
+            *device_section(testbed, facts, dut),
         ),
         findings=_findings(read),
         limits=found_limits,
@@ -206,11 +215,6 @@ def _rates(sections: Sequence[Section]) -> list[Value]:
     ]
 
 
-def _mtus(testbed: Mapping[str, Any]) -> dict[str, int]:
-    links = _mapping(testbed.get("links"))
-    return {name: mtu for name, link in links.items() if isinstance(mtu := _mapping(link).get("mtu"), int)}
-
-
 def _or_fault(read: Callable[[], T], faults: list[str]) -> T | None:
     """Return the result of `read`; damage becomes a fault and None. Raises NewerRun."""
     try:
@@ -276,7 +280,19 @@ def _line(record: TrialRecord, of: Group, run: RunFolder, linked: str, book: Not
         seconds=(record.ended - record.started).total_seconds(),
         marks=book.of_trial(record.trial),
         files=tuple((name.removeprefix("raw/"), f"{link}/{_quoted(name)}") for name in files if _inside(folder, name)),
+        result=_result(record, of),
     )
+
+
+def _result(record: TrialRecord, of: Group) -> str:
+    """Return the main figure of a trial in the unit of its cell's median; empty without one."""
+    figure, link = of.main
+    value = record.figures.get(link, {}).get(figure) if figure and record.status == "measured" else None
+    if value is None:
+        return ""
+    middle = of.median(link, figure)
+    unit = unit_for(figure, [value if middle is None else middle])
+    return f"{'≥ ' if has_bounds(of.cell) and is_bound(record, link, figure) else ''}{number_text(value, unit)} {unit.name}".strip()
 
 
 @cache
@@ -294,8 +310,8 @@ def _undone(number: int, cell: Cell, of: Group) -> TrialLine:
 
 
 def _deviations(cells: Sequence[Cell]) -> tuple[str, ...]:
-    """Return deviations from RFC 2544, which its section 3 asks a report to state."""
-    out = []
+    """Return deviations from RFC 2544, which its section 3 asks a report to state. It says nothing of drives."""
+    cells, out = [cell for cell in cells if plug_of(cell.workload).place != DRIVE], []
     short: dict[str, set[float]] = {}
     for cell in cells:
         duration = getattr(cell.setting, "duration_s", None)

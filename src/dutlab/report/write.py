@@ -12,7 +12,7 @@ from dutlab.choices import FORMATS
 from dutlab.errors import InputError
 from dutlab.printable import printable
 from dutlab.report.gather import gather, read_run, report_of
-from dutlab.report.model.run_report import RunReport
+from dutlab.report.model.run_report import ReadRun, RunReport
 from dutlab.report.model.run_tables import check_tables, fact_tables, limit_tables, unsuccessful_tables
 from dutlab.report.model.words import plural
 from dutlab.report.pages.csv_table import table_csv
@@ -78,11 +78,13 @@ def print_report(runs: Sequence[Path], *, width: int, colour: bool, verbose: boo
         yield from _wrapped(r.experiment, width)
         said = replace(r.answer, tables=() if verbose else r.answer.tables, next=r.answer.next[:-1])  # the last step is this command
         yield from terminal_answer(said, name=r.name, folder=shlex.quote(str(runs[0].parent / r.name)), width=width, colour=colour)
-        for words in (*(w for s in r.sections for w in s.words), r.repeated if r.busy else ""):
-            yield from _wrapped(words, width)
+        if r.busy:
+            yield from _wrapped(r.repeated, width)
         if not verbose:
-            yield "--verbose prints every table and note"
+            yield "--verbose prints every table, finding and note"
             continue
+        for words in (w for s in r.sections for w in (s.lead, *s.words)):
+            yield from _wrapped(words, width)
         of_sections = (table for section in r.sections for table in section.tables)
         of_run = (
             *limit_tables(r.limits),
@@ -105,9 +107,9 @@ def _wrapped(words: str, width: int) -> list[str]:
     return textwrap.wrap(printable(words), width, break_on_hyphens=False)
 
 
-def print_publication(runs: Sequence[Path], *, style: str, width: int, colour: bool) -> Iterator[str]:
+def print_publication(runs: Sequence[Path], *, style: str, width: int, colour: bool, names: Sequence[str] = ()) -> Iterator[str]:
     """Yield a publication of the runs as lines for a terminal, without plots. Writes nothing. Exceptions as write_publication()."""
-    document = _publication(runs, style, runs[0])
+    document = _publication(runs, style, runs[0], names)
     for words in (*document.contents.answers, *document.certainty, *document.limits):
         yield from _wrapped(words, width)
     for table in document.contents.tables:
@@ -117,14 +119,18 @@ def print_publication(runs: Sequence[Path], *, style: str, width: int, colour: b
         yield from ("", *_notes(r, width))
 
 
-def write_publication(runs: Sequence[Path], *, style: str, formats: Sequence[str], out: Path | None) -> list[Path]:
+def write_publication(
+    runs: Sequence[Path], *, style: str, formats: Sequence[str], out: Path | None, names: Sequence[str] = ()
+) -> list[Path]:
     """Write the runs as a publication: STYLE.html, .md, .json, and a CSV file per table. Returns the paths.
+
+    `names` replace the names of the runs' experiments, in the order of `runs`; empty for none.
 
     Raises InputError if the runs have nothing that the style shows, StoreError.
     """
     _insist(formats, FORMATS)
     folder = out or _folder(runs, None)
-    document = _publication(runs, style, folder)
+    document = _publication(runs, style, folder, names)
     makers = {"html": publication_html, "md": publication_markdown, "json": publication_json}
     written = [replace_file(folder / f"{style}.{f}", _bytes(makers[f](document))) for f in dict.fromkeys(formats) if f in makers]
     tables = document.contents.tables if "csv" in formats else ()
@@ -132,10 +138,28 @@ def write_publication(runs: Sequence[Path], *, style: str, formats: Sequence[str
     return [*written, *(replace_file(folder / f"{name}.csv", _bytes(table_csv(t))) for name, t in zip(names, tables, strict=True))]
 
 
-def _publication(runs: Sequence[Path], style: str, folder: Path) -> Publication:
-    reads = [read_run(path) for path in dict.fromkeys(p.resolve() for p in runs)]
+def _publication(runs: Sequence[Path], style: str, folder: Path, names: Sequence[str]) -> Publication:
+    paths = list(dict.fromkeys(p.resolve() for p in runs))
+    if names and len(names) != len(paths):
+        raise InputError(f"{plural(len(names), 'name')} for {plural(len(paths), 'run')}", remedy="give each run one --as, in their order")
+    if twice := sorted({name for name in names if list(names).count(name) > 1}):
+        raise InputError(f"--as {twice[0]}: names two runs", remedy="give each run its own name")
+    reads: list[ReadRun] = []
+    for path in paths:
+        reads.append(read_run(path, first_note=1 + sum(len(read.book.notes) for read in reads)))
+    for n, name in enumerate(names):
+        reads[n] = replace(reads[n], experiment={**reads[n].experiment, "name": name})
     with reading(runs[0]):
         return publication(style, reads, [report_of(read, folder.resolve()) for read in reads])
+
+
+def write_style_plots(runs: Sequence[Path], style: str, *, format: str, out: Path | None, names: Sequence[str] = ()) -> list[Path]:  # noqa: A002 - as below
+    """Write every plot of a style as a separate picture, as write_plots() does. Raises the errors of write_publication()."""
+    _insist([format], IMAGES)
+    document = _publication(runs, style, runs[0], names)
+    source = f"{', '.join(r.name for r in document.runs)} · dutlab"
+    plots = [replace(plot, source=source) for of in document.contents.plots.values() for plot in of]
+    return _write_plots([(plot.name, plot) for plot in plots], out or _folder(runs, None, "plots"), format)
 
 
 def write_plots(runs: Sequence[Path], *, format: str, out: Path | None) -> list[Path]:  # noqa: A002 - the word that users write

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -49,6 +49,8 @@ class JournaledDevice:
     """True if its power was switched since put_back() last finished: it has lost its mode and its counters."""
     cut_ports: set[Port] = field(default_factory=set, init=False)
     """Ports that an event set down since put_back() last finished. Their links lose their carrier on purpose."""
+    ports_risen: Callable[[], None] | None = field(default=None, init=False)
+    """Called when a port may be up again."""
     mode: Mode | None = field(default=None, init=False)
     """Mode of the current group of trials, with their levels; None before the first group."""
     _failures: dict[str, PathFailure] = field(default_factory=dict)
@@ -75,6 +77,11 @@ class JournaledDevice:
         if change not in self._standing:
             self.journal.write("dut-changing", application=change, undo=undo_to_json(steps))
             self._standing[change] = steps
+
+    @property
+    def standing(self) -> frozenset[str]:
+        """Names of the announced changes that are not undone yet."""
+        return frozenset(self._standing)
 
     @property
     def has_power(self) -> bool:
@@ -169,22 +176,25 @@ class JournaledDevice:
     async def recover(self, event: ConvergenceEvent) -> DutChange:
         """Recover from the failure as specified in methods.ports."""
         at_s, began = time.time(), time.monotonic()
-        await self._undo(_application(event))
+        await self.take_back(_application(event))
         return DutChange(at_s, time.monotonic() - began)
 
     async def put_back(self) -> bool:
         """Undo every change, the newest first; return whether there was one. Raises TestbedError."""
         changed = bool(self._standing)
         while self._standing:
-            await self._undo(next(reversed(self._standing)))
+            await self.take_back(next(reversed(self._standing)))
         self.restarted = False
         self.cut_ports.clear()
         return changed
 
-    async def _undo(self, change: str) -> None:
+    async def take_back(self, change: str) -> None:
+        """Undo one announced change. Raises TestbedError."""
         await carry_out(self._standing[change], self._reached)
         self.journal.write("dut-restored", application=change)
         del self._standing[change]
+        if self.cut_ports and self.ports_risen is not None:
+            self.ports_risen()
 
     @property
     def _reached(self) -> Mapping[str, Host]:

@@ -132,6 +132,7 @@ class Execution(RunProcess):
             log=self.book.note,
             engine_binary=options.engine_binary,
             tell=self.events.reading,
+            ask=self._ask_person,
             lease=lambda hosts: leased_by(hosts, self.folder, self.journal, take_over=options.take_over, note=self.events.note),
         ) as bare:
             for text in bare.notes:
@@ -164,8 +165,9 @@ class Execution(RunProcess):
                 await self._ask_person(question(name, level), before_trial=trial.number)
         return wanted
 
-    async def _ask_person(self, asked: str, **facts: object) -> None:
-        self.journal.write("answered", question=asked, answer=await self.progress.ask(asked), **facts)
+    async def _ask_person(self, asked: str, **facts: object) -> str:
+        self.journal.write("answered", question=asked, answer=(answer := await self.progress.ask(asked)), **facts)
+        return answer
 
     async def _examined(self, bare: Stage) -> Stage:
         """Examine the stage, store facts and findings, report findings to the user, and return the stage with doubts from them as marks.

@@ -21,8 +21,9 @@ from dutlab.hosts.programs import Program, insist, missing_on
 from dutlab.labs.guest import GROUP
 from dutlab.methods.known import Known
 from dutlab.plan.cell import Cell
+from dutlab.runner import stalling_drive
 from dutlab.spec.workloads.fio import DEFAULTS, FioSetting
-from dutlab.spec.workloads.pts import PtsSetting
+from dutlab.spec.workloads.pts_setting import STEADY, PtsSetting
 from dutlab.spec.workloads.setting import Setting
 from dutlab.tools.engine.engine import Engine
 from dutlab.tools.fio import pts
@@ -47,6 +48,10 @@ _GOOD, _BAD, _BLOCK = 24_576, 8_192, 4096
 _FAST, _SLOW, _SLOWS_AFTER = 1200, 300, 25_000_000
 """Writes a second of the drive that slows down, before and after; bytes written after which it does."""
 _ROUND_S = 2.0
+_HELD = 0.05
+"""Largest deviation of a round from the drive's rate, for the round of the window to be known."""
+_IN_WINDOW = (1.05, 1.2)
+"""Rate of the round with the change ÷ the rate after it: below the first, that round belongs to the window; above the second, not."""
 _READY_S = 60.0
 _SCSI = """
 modprobe -d /run/modules scsi_debug dev_size_mb=16 ndelay="$1" || exit
@@ -154,20 +159,37 @@ async def _slows(site: GeneratorSite) -> list[Known]:
         finally:
             await process.end()
     (verdict,) = measured.tables["verdict"]
-    ios = [sum(job.ios for job in each.values()) for each in pts.again(setting, measured.raw)]
+    ios = [job.ios for job in pts.again(setting, measured.raw).outputs.values()]
     before = sum(total * _BLOCK < _SLOWS_AFTER for total in accumulate(ios))
-    first = verdict.get("first_round") if verdict["state"] == pts.STEADY else None
+    first = verdict.get("first_round") if verdict["state"] == STEADY else None
+    found, why = (None, "not steady in time") if first is None else (float(first), "")
     if before == len(ios):
-        inside, why = None, "this machine never wrote enough to make the drive slower"
+        found, why = None, "this machine never wrote enough to make the drive slower"
     elif min(ios[:before], default=0) < 2 * _SLOW * _ROUND_S:
-        inside, why = None, "this machine was no faster before than the drive is after"
-    else:
-        inside, why = (None, "not steady in time") if first is None else (float(max(0, before + 1 - int(float(first)))), "")
+        found, why = None, "this machine was no faster before than the drive is after"
+    inside = None if found is None else max(0.0, before + 1 - found)
+    after = [total / _ROUND_S for total in ios[before + 1 :]]
+    if found is not None and any(abs(iops - _SLOW) > _HELD * _SLOW for iops in after):
+        found, why = None, "this machine did not keep up with the drive after"
     steady = measured.figures[DRIVE].get("steady/iops")
+    right, within = _right_round(before, ios[before] / _ROUND_S if before < len(ios) else 0.0)
     return [
-        Known(name, "pts", "rounds_before_it_was_slow_in_window", 0, inside, 0, why),
+        Known(name, "pts", "rounds_before_it_was_slow_in_window", 0, inside, 0, why if inside is None else ""),
+        Known(name, "pts", "first_round_of_window", right, found, within, why),
         Known(name, "pts", "steady/iops", _SLOW, steady, RATE_WITHIN * _SLOW),
     ]
+
+
+def _right_round(before: int, changing_iops: float) -> tuple[int, int]:
+    """Return the round with which the steady window must begin after `before` rounds of the fast drive, and how wrong it may be.
+
+    One more round has the change. Where the first of five values is x times the others, the slope over the window is 0.8 (x - 1) ÷ (1 +
+    (x - 1) ÷ 5) of the mean, which is 10 % at x = 1.13. Near it both the round with the change and the next one are right.
+    """
+    excess = changing_iops / _SLOW
+    if excess < _IN_WINDOW[0]:
+        return before + 1, 0
+    return before + 2, 1 if excess <= _IN_WINDOW[1] else 0
 
 
 async def _job(site: GeneratorSite, path: str, size: int, options: dict[str, str], *, ramp_s: float, duration_s: float) -> FioResult:
@@ -189,4 +211,7 @@ def _cell(setting: Setting) -> Cell:
     return Cell(mode="as-found", factors={}, tool="fio", links=(DRIVE,), setting=setting, repeat=1)
 
 
-DRIVES = (KnownDrive("delays", _delays), KnownDrive("errors", _errors), KnownDrive("rates", _rates), KnownDrive("slows", _slows))
+DRIVES = (
+    KnownDrive("delays", _delays), KnownDrive("errors", _errors), KnownDrive("rates", _rates), KnownDrive("slows", _slows),
+    KnownDrive("stalls", lambda site: stalling_drive.measure(site, HOST, _DEVICE)),
+)  # fmt: skip

@@ -12,6 +12,7 @@ from dutlab import labs
 from dutlab.errors import InputError
 from dutlab.plan.plan import Plan
 from dutlab.plan.trials import make_plan, needs_hand
+from dutlab.release import release
 from dutlab.runner.execution import Execution, RunOptions
 from dutlab.runner.journal import Journal, read_journal
 from dutlab.runner.leasing import begun
@@ -88,7 +89,7 @@ class Work:
         if unattended and (by_hand := needs_hand(plan)):
             raise InputError(
                 f"the plan needs a person: {'; '.join(by_hand)}",
-                remedy="run it without --unattended, or give each level commands under `levels:`",
+                remedy="run it without --unattended, or give each level commands under `levels:` and leave verify_traffic out",
             )
         return cls(experiment, testbed, plan, given.text, given.testbed_text)
 
@@ -105,6 +106,7 @@ class Work:
                 "experiment": self.experiment.model_dump(mode="json"),
                 "testbed": self.testbed.model_dump(mode="json"),
                 "command": list(options.command),
+                "dutlab": release(),
                 **({STANDING_LAB: options.standing_lab} if options.standing_lab else {}),
                 **({"unknown": list(options.unknown)} if options.unknown else {}),
                 **(beside or {}),

@@ -106,10 +106,12 @@ class RunProcess:
         return True
 
     def say_cut(self, error: BaseException, how: str) -> None:
-        """Report that the run was cut, and `how` to continue it, if a trial was begun."""
+        """Report that the run was cut, and `how` to continue it. An error before the first trial has its own remedy."""
         finished = len(self.folder.finished())
         what = error.what if isinstance(error, TimeIsOver) else "interrupted"
-        self.events.cut(error, f"{what} after {finished} of {len(self.plan.trials)} trials: {how}" if how and self._was_begun() else "")
+        when = f"after {finished} of {len(self.plan.trials)} trials" if self._was_begun() else "before the first trial"
+        continues = how and (self._was_begun() or isinstance(error, (TimeIsOver, asyncio.CancelledError)))
+        self.events.cut(error, f"{what} {when}: {how}" if continues else "")
 
     def _was_begun(self) -> bool:
         return any(entry["event"] == "trial-started" for entry in read_journal(self.folder.journal))

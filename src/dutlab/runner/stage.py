@@ -31,6 +31,7 @@ from dutlab.plan.cell import Cell
 from dutlab.runner.at_rest import DutAtRest
 from dutlab.runner.device import JournaledDevice
 from dutlab.runner.guest_watch import GuestWatch
+from dutlab.runner.held_links import HeldLinks
 from dutlab.runner.host_power import revived
 from dutlab.runner.journal import Journal
 from dutlab.runner.levels import program_names
@@ -58,6 +59,8 @@ from dutlab.tools.manager import Manager
 from dutlab.tools.ping import Ping, ProbesByEnds
 from dutlab.workloads import WORKLOADS, LoadPattern, WorkloadPlug, named, plug_of
 
+Ask = Callable[[str], Awaitable[str]]
+"""Asks a person, and returns the answer."""
 Lease = Callable[[Mapping[str, Host]], AbstractAsyncContextManager[None]]
 """Function that holds the hosts for this run during a context. Raises InUse."""
 
@@ -135,6 +138,7 @@ async def open_stage(
     engine_binary: Path,
     lease: Lease,
     tell: Tell = nobody,
+    ask: Ask | None = None,
 ) -> AsyncIterator[Stage]:
     """Open the testbed as a stage with the tools that `cells` need, during the context.
 
@@ -174,7 +178,7 @@ async def open_stage(
         site = GeneratorSite(
             hosts, testbed, cpus, site_engine, tell, arrays, experiment.modes, tuple(measured_part(experiment, testbed).links)
         )
-        stage = await undo.enter_async_context(_set_up(experiment, site, cells, guests, lab=lab, tell=tell))
+        stage = await undo.enter_async_context(_set_up(experiment, site, cells, guests, lab=lab, tell=tell, ask=ask))
         yield replace(stage, notes=(*said, *stage.notes))
 
 
@@ -296,7 +300,14 @@ async def _told_folder(host: Host, name: str, journal: Journal) -> AsyncIterator
 
 @asynccontextmanager
 async def _set_up(
-    experiment: Experiment, site: GeneratorSite, cells: Sequence[Cell], watch: GuestWatch, *, lab: labs.Lab | None, tell: Tell
+    experiment: Experiment,
+    site: GeneratorSite,
+    cells: Sequence[Cell],
+    watch: GuestWatch,
+    *,
+    lab: labs.Lab | None,
+    tell: Tell,
+    ask: Ask | None,
 ) -> AsyncIterator[Stage]:
     hosts, testbed, engine = site.hosts, site.testbed, site.engine
     framed = framed_hosts(experiment, testbed, cells)
@@ -305,8 +316,12 @@ async def _set_up(
     through, dut = measured_part(experiment, testbed), _dut_among(hosts, testbed)
     prober = ProbesByEnds(engine, ping, testbed, frozenset(framed))
     device = JournaledDevice(dut, through, modes, _resets(testbed), prober, watch.journal, hosts)
+    site = replace(site, announce=device.announce)
     guests = lab.guests if lab is not None else frozenset[str]()
-    threads = lab.napi_threads if lab is not None and (lab.ends_here or guests) else ()
+    threads = set(lab.napi_threads) if lab is not None and (lab.ends_here or guests) else set[int]()
+    if lab is not None and threads:
+        lab.pin_again(threads)  # an earlier run in this lab may have set ports down
+        device.ports_risen = partial(lab.pin_again, threads)
     unread = {name for name in hosts_of_drives(cells) if not isinstance(hosts[name], LocalHost)}  # fio has ended when an account is read
     accounts = accounts_of(
         {name: host for name, host in hosts.items() if name not in unread | guests},
@@ -316,7 +331,14 @@ async def _set_up(
         started=lambda: program_names(device.mode),
     )
     readings = LiveReadings(testbed.sensors)
-    bench = replace(_bench(site, device), tell=tell, readings=readings, power=device if device.has_power else None)
+    bench = replace(
+        _bench(site, device),
+        tell=tell,
+        ask=ask,
+        readings=readings,
+        power=device if device.has_power else None,
+        links=HeldLinks(device, testbed, hosts) if testbed.through_dut().links else None,
+    )
     undisturbed = partial(
         Undisturbed,
         accounts=accounts,
@@ -393,9 +415,10 @@ def _driver(
 
     async def by_method(cell: Cell) -> Measured:
         method: Method = named(plug.method)
-        generator = undisturbed(bench.generator if cell.generator is None else generators[cell.generator])
+        plain = bench.generator if cell.generator is None else generators[cell.generator]
+        generator = undisturbed(plain)
         if plug.load is not LoadPattern.SEVERAL:  # a trial of one load is repeated as a whole if it was disturbed
             generator = replace(generator, most_again=0)
-        return generator.counted(await method(replace(bench, generator=generator, again=generator.most_again), cell))
+        return generator.counted(await method(replace(bench, generator=generator, plain=plain, again=generator.most_again), cell))
 
     return by_tool if plug.tool else by_method

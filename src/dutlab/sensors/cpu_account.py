@@ -106,6 +106,8 @@ class ForwardingLedger:
 class LocalAccount:
     """Account of this machine. `forwarding` are the kernel threads that forward, by process number; None: all that serve a port.
 
+    A set may grow: a port that was set down has a new thread afterwards.
+
     `guests` returns the current processes of the guests' kernels: a guest that is restarted gets a new process. `devices` returns the
     processes of the DUT; it is called before and after a trial. `dut_threads` are prefixes of the names of kernel threads that serve the
     DUT's ports; empty: all threads that forward.
@@ -124,7 +126,8 @@ class LocalAccount:
         self._proc, self._clock, self._ledger, self._forwarded = proc, clock, ThreadLedger(), ThreadLedger()
         self._named_devices, self._devices, self._is_running = devices, frozenset[int](), False
         self._kernels, self._of_guests = guests, dict[int, tuple[float, float]]()
-        self._wanted = None if forwarding is None else frozenset(forwarding)
+        self._wanted = forwarding if forwarding is None or isinstance(forwarding, set) else frozenset(forwarding)
+        self._known = frozenset[int]()
         self._kernel: dict[int, str] = {}
         self._visible = kernel_is_visible(proc)
         self._forwarding = self._guests = frozenset[int]()
@@ -169,7 +172,7 @@ class LocalAccount:
 
     def account(self) -> CpuAccount:
         """Return the current account. Raises OSError, ValueError if /proc lacks the data."""
-        if frozenset(self._kernels()) | self._devices != self._guests:
+        if frozenset(self._kernels()) | self._devices != self._guests or self._known != (self._wanted or frozenset()):
             self._find_kernel_threads()
         at_s, threads, stopped = self._clock(), list[tuple[int, str, ThreadTime]](), False
         used_s = dict.fromkeys((self._own, *self._guests), _NOTHING)
@@ -217,6 +220,7 @@ class LocalAccount:
     def _find_kernel_threads(self) -> None:
         """Find the kernel threads again, before each trial: they start and end with ports."""
         self._guests = frozenset(self._kernels()) | self._devices
+        self._known = frozenset(self._wanted or ())
         named = dict(self._kernel_threads())
         if not self._visible:  # the given numbers are of another process namespace
             named = {pid: name for pid, name in named.items() if pid in self._guests}

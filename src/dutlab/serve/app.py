@@ -58,7 +58,7 @@ class _Site:
 
     def __init__(self, pages: Pages, guard: Guard, control: Control | None) -> None:
         self._pages, self._guard, self._control = pages, guard, control
-        self._lives = FollowedRuns(pages.live_part)
+        self._lives = FollowedRuns(pages.live_part) if control is None else FollowedRuns(pages.live_part, control.is_ending)
 
     async def runs(self, request: Request) -> Response:
         return HTMLResponse(await run_in_threadpool(self._pages.run_list, dict(request.query_params)))
@@ -74,8 +74,8 @@ class _Site:
 
     async def live(self, request: Request) -> Response:
         name = request.path_params["run"]
-        page = self._pages.live(name, self._guard.form_token(request), await run_in_threadpool(self._lives.once, self._run(request)))
-        return HTMLResponse(page)
+        now, stage = await run_in_threadpool(self._lives.once, self._run(request))
+        return HTMLResponse(self._pages.live(name, self._guard.form_token(request), now, stage))
 
     async def events(self, request: Request) -> Response:
         run = self._run(request)
@@ -136,12 +136,18 @@ class _Site:
         return self._guard.logout(request)
 
     async def control(self, request: Request) -> Response:
+        """Offer the experiments; of a chosen one show the plan; start it, and go to its live page."""
         control = self._controlled()
         if request.method == "POST":
-            await run_in_threadpool(control.start, (await self._guard.form(request)).get("file", ""))
-            return RedirectResponse(f"{self._guard.prefix}/control", 303)
+            fields = await self._guard.form(request)
+            run = await run_in_threadpool(control.start, fields.get("file", ""), fields.get("seen", ""))
+            return RedirectResponse(f"{self._guard.prefix}/{f'runs/{quote(run)}/live' if run else 'control'}", 303)
+        form = self._guard.form_token(request)
+        if file := request.query_params.get("file", ""):
+            plan = await run_in_threadpool(control.plan, file)
+            return HTMLResponse(self._pages.page("plan", plan=plan, form=form))
         files, words = await run_in_threadpool(lambda: (control.files(), control.last_words()))
-        return HTMLResponse(self._pages.page("control", files=files, words=words, form=self._guard.form_token(request)))
+        return HTMLResponse(self._pages.page("control", files=files, words=words))
 
     async def command(self, request: Request) -> Response:
         control, run = self._controlled(), self._run(request)

@@ -6,17 +6,24 @@ any other run. A command gets only names of files and runs that this module has 
 
 from __future__ import annotations
 
+import hashlib
 import os
+import re
 import signal
 import stat
 import subprocess
 import sys
+import time
+from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from dutlab.errors import InputError
+from dutlab.printable import printable_lines
+from dutlab.spec.yaml_source import read_file
 from dutlab.store.beneath import Beneath, OutsideFolder
-from dutlab.store.find import is_running
+from dutlab.store.find import is_running, run_names
 from dutlab.store.manifest import JOURNAL, MANIFEST, PAUSE
 
 _MOST_FILES = 200
@@ -24,6 +31,11 @@ _SUFFIXES = {".yaml", ".yml"}
 LOG = ".serve.log"
 """File in the folder of runs with the output of commands started here. Other users may be able to write to that folder."""
 _SHOWN_BYTES = 4000
+_PLAN_S, _PLAN_BYTES, _PLAN_COLUMNS = 60, 100_000, 110
+_OF_THE_COMMAND = re.compile(r"; order\s+seed\s+\d+|^--trials .*\n?", re.MULTILINE)
+"""Parts of a plan that do not hold for a run started from the page: its seed is another, and there are no options."""
+_FOLDER_S, _LOOK_S = 20.0, 0.2
+"""Longest wait for the folder of a started run, and time between two looks, in seconds."""
 
 
 class LogRefused(InputError):
@@ -34,6 +46,18 @@ class LogRefused(InputError):
         self.path = path
 
 
+@dataclass(frozen=True)
+class ShownPlan:
+    """Plan of an experiment, for a person who decides whether to start it."""
+
+    file: str
+    words: str
+    """Output of `dutlab plan`; of a refused file its faults."""
+    seen: str
+    """SHA-256 of the file, by which a start proves that this plan was shown."""
+    is_refused: bool
+
+
 @dataclass
 class Control:
     """Actions that --control allows."""
@@ -42,6 +66,8 @@ class Control:
     experiments: Path | None = None
     """Folder of the experiments that can be started."""
     _started: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    _cancelled: set[str] = field(default_factory=set)
+    """Names of runs that were cancelled here."""
 
     def files(self) -> list[str]:
         """Return the experiments that can be started, relative to their folder."""
@@ -52,16 +78,64 @@ class Control:
         texts = ((p, _beginning(p)) for p in paths)
         return [p.relative_to(root).as_posix() for p, text in texts if b"experiment" in text and b"workload" in text][:_MOST_FILES]
 
-    def start(self, name: str) -> None:
-        """Start a run of an experiment. Raises InputError if files() does not have the name."""
+    def plan(self, name: str) -> ShownPlan:
+        """Return the plan of an experiment as `dutlab plan` prints it. Raises InputError if files() does not have the name."""
+        path = self._file(name)
+        try:
+            done = subprocess.run(
+                [sys.executable, "-m", "dutlab", "plan", str(path)], stdin=subprocess.DEVNULL, capture_output=True, timeout=_PLAN_S,
+                check=False, env={**os.environ, "COLUMNS": str(_PLAN_COLUMNS), "NO_COLOR": "1"},
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            raise InputError(f"{name}: its plan took more than {_PLAN_S} s", remedy="see `dutlab plan` in a terminal") from None
+        words = (done.stdout if done.returncode == 0 else done.stderr)[:_PLAN_BYTES].decode(errors="replace")
+        words = _OF_THE_COMMAND.sub("", words)
+        return ShownPlan(name, printable_lines(words), _hash(path), is_refused=done.returncode != 0)
+
+    def start(self, name: str, seen: str) -> str:
+        """Start a run of an experiment whose plan was shown; `seen` is ShownPlan.seen.
+
+        Return the name of its run folder; empty if the command has made none within some seconds. Raises InputError if files() does not
+        have the name, or if the file has changed since its plan was shown.
+        """
+        path = self._file(name)
+        if seen != _hash(path):
+            raise InputError(f"{name}: its plan was not shown, or the file has changed since", remedy="look at its plan again")
+        before = set(self._names())
+        command = self._command(["run", str(path), "--runs", str(self.runs.resolve()), "--unattended", "--yes"])
+        return self._run_of(command, before)
+
+    def _file(self, name: str) -> Path:
         if self.experiments is None or name not in self.files():
             raise InputError(f"{name}: no experiment that can be started here", remedy="choose one of the list")
-        self._command(["run", str(self.experiments.resolve() / name), "--runs", str(self.runs.resolve()), "--unattended", "--yes"])
+        return self.experiments.resolve() / name
+
+    def _names(self) -> list[str]:
+        try:
+            return run_names(self.runs)
+        except InputError:  # no folder yet
+            return []
+
+    def _run_of(self, command: subprocess.Popen[bytes], before: Collection[str]) -> str:
+        """Wait for the run folder of a started command: a new one that a process of its session holds. Return its name or an empty text."""
+        end_s = time.monotonic() + _FOLDER_S
+        while command.poll() is None and time.monotonic() < end_s:
+            for name in self._names():
+                with suppress(InputError, OSError):
+                    if name not in before and os.getsid(self._holder(self.runs / name)) == command.pid:
+                        return name
+            time.sleep(_LOOK_S)
+        return ""
+
+    def is_ending(self, run: Path) -> bool:
+        """Return whether a run was cancelled here and has not ended yet."""
+        return run.name in self._cancelled and is_running(run)
 
     def resume(self, run: Path) -> None:
         """Resume a run that was cut. Raises InputError if it is running or has finished."""
         if is_running(run) or (run / MANIFEST).exists():
             raise InputError(f"{run.name}: cannot be resumed", remedy="only a run that was cut can")
+        self._cancelled.discard(run.name)
         self._command(["resume", str(run.resolve())])
 
     def pause(self, run: Path) -> None:
@@ -73,6 +147,7 @@ class Control:
         """End a run as Ctrl-C does: the trial ends and all changes are undone. Raises InputError if it is not running here."""
         try:
             os.kill(self._holder(run), signal.SIGINT)
+            self._cancelled.add(run.name)
         except PermissionError:
             raise InputError(f"{run.name}: another user runs it", remedy="cancel it there with Ctrl-C") from None
         except ProcessLookupError:
@@ -115,7 +190,7 @@ class Control:
                     return int(pid)
         raise InputError(f"{run.name}: runs where its process cannot be seen", remedy="end it there with Ctrl-C")
 
-    def _command(self, arguments: list[str]) -> None:
+    def _command(self, arguments: list[str]) -> subprocess.Popen[bytes]:
         self.last_words()
         try:
             handle = self._log(os.O_WRONLY | os.O_APPEND | os.O_CREAT)
@@ -123,9 +198,14 @@ class Control:
             raise LogRefused(self.runs / LOG) from error
         with os.fdopen(handle, "ab") as log:
             argv = [sys.executable, "-m", "dutlab", *arguments]
-            self._started.append(
-                subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
-            )
+            command = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
+        self._started.append(command)
+        return command
+
+
+def _hash(path: Path) -> str:
+    """Return the SHA-256 of an experiment file. Raises InputError."""
+    return hashlib.sha256(read_file(path)).hexdigest()
 
 
 def _beginning(path: Path) -> bytes:

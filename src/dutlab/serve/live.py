@@ -6,6 +6,7 @@ The state comes only from events.jsonl. So any process or machine may carry out 
 from __future__ import annotations
 
 import asyncio
+import enum
 from collections import Counter, deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
@@ -15,20 +16,36 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from dutlab.events import EventTail, TrialEnded
+from dutlab.events import SEARCH, EventTail, TrialEnded
 from dutlab.outside import UnfitFile
 from dutlab.report.model.trial_words import LIVE_RATES, ended_words
 from dutlab.report.model.words import duration_words, plural, unit_for
+from dutlab.report.plots.plot import Plot
+from dutlab.serve.live_plot import SHOWN_S, RateLine, TrialStart, rate_plot
+from dutlab.store.cell_figures import name_words
 from dutlab.store.find import is_running
-from dutlab.store.manifest import MANIFEST
+from dutlab.store.manifest import MANIFEST, PAUSE
+from dutlab.subject import by_part, subject_of
 
 LOOK_S = 1.0
 _BREATH_S = 20.0
 """Seconds after which a stream without news sends a comment, because proxies end silent streams."""
 _KEPT_TRIALS, _KEPT_NOTES, _KEPT_VALUES, _MOST_READINGS = 40, 12, 120, 200
-_DRAWN = 8
+_DRAWN, _MOST_PLOTS, _MOST_BOUNDS = 8, 6, 6
 _LONGEST = 400
 """Longest text that is shown, in characters."""
+
+
+class RunStage(enum.Enum):
+    """What can be done with a run: the page shows the buttons of it."""
+
+    RUNNING = "running"
+    PAUSING = "pausing"
+    """A pause was asked for: the run ends after its trial."""
+    ENDING = "ending"
+    """The run was cancelled here, and undoes its changes."""
+    CUT = "cut"
+    FINISHED = "finished"
 
 
 @dataclass
@@ -39,6 +56,8 @@ class WatchedValue:
     who: str
     name: str
     values: deque[float] = field(default_factory=lambda: deque(maxlen=_KEPT_VALUES))
+    moments: deque[datetime] = field(default_factory=lambda: deque(maxlen=_KEPT_VALUES))
+    """When each value was read."""
 
     @property
     def words(self) -> str:
@@ -68,6 +87,13 @@ class RunState:
     trial: str = ""
     """Words for the trial that is measured."""
     number: int = 0
+    workload: str = ""
+    links: tuple[str, ...] = ()
+    """Links that the trial drives."""
+    starts: deque[tuple[datetime, int]] = field(default_factory=lambda: deque(maxlen=_KEPT_TRIALS))
+    """Start and number of each trial."""
+    bounds: dict[str, float] = field(default_factory=dict)
+    """Present bounds of a search in this trial, in frames per second and direction: `ndr lower` → 466e3."""
     since: datetime | None = None
     """Start of the trial or other activity."""
     left_s: float = 0.0
@@ -75,6 +101,7 @@ class RunState:
     ended: str = ""
     """How the last process of the run ended: finished or cut."""
     remedy: str = ""
+    stage: RunStage = RunStage.RUNNING
     last: datetime | None = None
     readings: dict[tuple[str, str, str], WatchedValue] = field(default_factory=dict)
     """Readings by place, source and name. They are kept over trials, because many trials have few readings."""
@@ -90,6 +117,32 @@ class RunState:
     def rates(self) -> list[tuple[str, WatchedValue]]:
         """Rates of the tool, each with its word, in the order of reports."""
         return [(word, r) for name, _, word in LIVE_RATES for r in self._of_now() if r.name == name][:_DRAWN]
+
+    def place(self, where: str) -> str:
+        """Return words for the place of a rate: `link a`, `link a, backward`, or a host."""
+        try:
+            return name_words(where, self.links, self.workload) if {*subject_of(where).places} & {*self.links} else where
+        except (ValueError, KeyError):  # not a name that dutlab gives
+            return where
+
+    def plots(self, now: datetime) -> list[Plot]:
+        """Return a plot of the rates of each place and unit, with the trial's bounds."""
+        if self.last is not None and not 0 <= (now - self.last).total_seconds() < SHOWN_S:
+            now = self.last  # the run has ended, or its machine has another clock
+        by_place: dict[tuple[str, str], list[WatchedValue]] = {}
+        for name, unit, _ in LIVE_RATES:
+            for r in self._of_now():
+                if r.name == name:
+                    by_place.setdefault((r.where, unit), []).append(r)
+        starts = [TrialStart((at - now).total_seconds(), number) for at, number in self.starts]
+        drawn = []
+        for n, ((where, unit), readings) in enumerate(list(by_place.items())[:_MOST_PLOTS], 1):
+            lines = [
+                RateLine(r.name, [((at - now).total_seconds(), v) for at, v in zip(r.moments, r.values, strict=True)]) for r in readings
+            ]
+            title = ", ".join(filter(None, (self.trial and f"trial {self.number}: {self.trial}", self.place(where))))
+            drawn.append(rate_plot(n, title, lines, self.bounds if unit == "pps" else {}, starts))
+        return [plot for plot in drawn if plot is not None]
 
     @property
     def others(self) -> list[WatchedValue]:
@@ -152,14 +205,14 @@ class RunState:
                 self._begin("")
                 self.trial, self.number, self.mode = _short(event["what"]), int(event["trial"]), _short(event["mode"])
                 self.done, self.trials, self.left_s = int(event["done"]), int(event["trials"]), float(event["left_s"])
+                self.workload, self.links = _short(event["workload"]), tuple(_short(link) for link in event["links"])
                 self.heard.clear()
                 self.severe.clear()
+                self.bounds.clear()
+                if self.last is not None:
+                    self.starts.append((self.last, self.number))
             case "reading":
-                for name, value in event["values"].items():
-                    key = (_short(event["where"]), _short(event["who"]), _short(name))
-                    if key in self.readings or len(self.readings) < _MOST_READINGS:
-                        self.heard.add(key)
-                        self.readings.setdefault(key, WatchedValue(*key)).values.append(float(value))
+                self._hear_reading(event)
             case "doubt":
                 self.doubts[_short(event["grade"])] += 1
                 if event["grade"] == "severe":
@@ -170,6 +223,26 @@ class RunState:
                 self._trial_ended(event)
             case _:
                 pass
+
+    def _hear_reading(self, event: Mapping[str, Any]) -> None:
+        if event["who"] == SEARCH:
+            self._hear_bounds(event["values"])
+        for name, value in event["values"].items():
+            key = (_short(event["where"]), _short(event["who"]), _short(name))
+            if key in self.readings or len(self.readings) < _MOST_READINGS:
+                self.heard.add(key)
+                reading = self.readings.setdefault(key, WatchedValue(*key))
+                reading.values.append(float(value))
+                reading.moments.append(self.last or datetime.now(UTC))
+
+    def _hear_bounds(self, values: Mapping[str, Any]) -> None:
+        """Keep the newest bounds of each goal; goals with the same bound share a line."""
+        goals: dict[tuple[str, float], list[str]] = {}
+        for goal, of in by_part(values).items():
+            for end in ("lower", "upper"):
+                if goal and f"{end}_pps" in of:
+                    goals.setdefault((end, float(of[f"{end}_pps"])), []).append(_short(goal))
+        self.bounds = {f"{', '.join(names)} {end}": rate for (end, rate), names in list(goals.items())[:_MOST_BOUNDS]}
 
     def _trial_ended(self, event: Mapping[str, Any]) -> None:
         self.done, self.trials = int(event["done"]), int(event["trials"])
@@ -185,12 +258,19 @@ class RunState:
         self.doing, self.trial, self.number, self.since = doing, "", 0, self.last
 
 
+def _never(_: Path) -> bool:
+    return False
+
+
 class Following:
     """Run that browsers watch. It is read once a second, and drawn once for all browsers."""
 
-    def __init__(self, run: Path, draw: Callable[[RunState, datetime, str], str]) -> None:
-        """`draw` makes the changing part of the page from the state, the time, and a sentence about a fault."""
-        self._run, self._draw = run, draw
+    def __init__(self, run: Path, draw: Callable[[RunState, datetime, str], str], is_ending: Callable[[Path], bool] = _never) -> None:
+        """`draw` makes the changing part of the page from the state, the time, and a sentence about a fault.
+
+        `is_ending` tells whether a run was cancelled here.
+        """
+        self._run, self._draw, self._is_ending = run, draw, is_ending
         self._begin()
         self.drawn, self.is_over = "", False
         self._changed = asyncio.Condition()
@@ -216,7 +296,15 @@ class Following:
         elif not fault and not running and not finished and not self.state.ended:
             fault = "No process of this machine runs it. One on another machine may; otherwise `dutlab resume` continues it."
         self.is_over = not running and (finished or bool(self.state.ended))
+        self.state.stage = self._stage(is_running=running, is_finished=finished)
         self.drawn = self._draw(self.state, datetime.now(UTC), fault)
+
+    def _stage(self, *, is_running: bool, is_finished: bool) -> RunStage:
+        if not is_running:
+            return RunStage.FINISHED if is_finished else RunStage.CUT
+        if self._is_ending(self._run):
+            return RunStage.ENDING
+        return RunStage.PAUSING if (self._run / PAUSE).exists() else RunStage.RUNNING
 
     async def keep_looking(self) -> None:
         """Read the run every second until no browser watches it, or until it is over."""
@@ -247,15 +335,17 @@ class Following:
 class FollowedRuns:
     """All runs that browsers watch."""
 
-    def __init__(self, draw: Callable[[RunState, datetime, str], str], *, most: int = 500) -> None:
-        self._draw, self._most = draw, most
+    def __init__(
+        self, draw: Callable[[RunState, datetime, str], str], is_ending: Callable[[Path], bool] = _never, *, most: int = 500
+    ) -> None:
+        self._draw, self._is_ending, self._most = draw, is_ending, most
         self._followed: dict[Path, tuple[Following, asyncio.Task[None]]] = {}
 
-    def once(self, run: Path) -> str:
-        """Return the drawn state of a run, for a page that opens."""
-        now = Following(run, self._draw)
+    def once(self, run: Path) -> tuple[str, RunStage]:
+        """Return the drawn state of a run, and what can be done with it, for a page that opens."""
+        now = Following(run, self._draw, self._is_ending)
         now.look()
-        return now.drawn
+        return now.drawn, now.state.stage
 
     @property
     def listeners(self) -> int:
@@ -271,7 +361,7 @@ class FollowedRuns:
         """Yield Following.parts() of the run in the folder `run`."""
         followed, task = self._followed.get(run, (None, None))
         if followed is None or task is None or task.done():
-            followed = Following(run, self._draw)
+            followed = Following(run, self._draw, self._is_ending)
             followed.listeners += 1
             task = asyncio.create_task(followed.keep_looking())
             self._followed[run] = followed, task

@@ -24,6 +24,7 @@ from dutlab.physics.ceilings.tunnel import TUNNELS, tunnel_ceilings
 from dutlab.publish.site_run import linked_pictures
 from dutlab.report.gather import findings_of, read_run, report_of
 from dutlab.report.model.contests import CompareRequest
+from dutlab.report.model.ends import end_words
 from dutlab.report.model.table import Table, word_table
 from dutlab.report.model.words import plural
 from dutlab.report.pages.html import SitePlace, environment, html
@@ -32,12 +33,12 @@ from dutlab.report.questions.compared_words import compared_rows, compared_words
 from dutlab.report.questions.histories import HEADS, histories, history_plot, history_rows
 from dutlab.report.questions.ratio_rows import compared_plot
 from dutlab.report.questions.sides import insist_different, open_run, side_names
-from dutlab.serve.live import RunState
+from dutlab.serve.live import RunStage, RunState
 from dutlab.serve.served_runs import ServedRuns
 from dutlab.spec.mixes import Mix
-from dutlab.store.find import is_running
-from dutlab.store.index import Wanted, choices, count_runs, figures_of, list_runs
-from dutlab.store.manifest import DERIVED, MANIFEST, PAUSE
+from dutlab.store.index import Wanted, choices, count_runs, doubted_trials, figures_of, list_runs, results_in
+from dutlab.store.manifest import DERIVED, MANIFEST
+from dutlab.store.results import best_and_worst
 from dutlab.store.run_folder import RunFolder
 from dutlab.units import RFC2544_FRAME_SIZES, BpsL1, UnitError, parse_amount, parse_bit_rate
 
@@ -81,9 +82,11 @@ class Pages:
             number = min(number, max(1, -(-total // A_PAGE)))
             runs = list_runs(index, wanted, limit=A_PAGE, skip=(number - 1) * A_PAGE)
             offered, away = choices(index), self.runs.away(index, [line.name for line in runs])
+            results = results_in(index, [line.name for line in runs])
         address = urlencode({name: value for name, value in filters.items() if value})
         return self.page(
-            "runs", found=runs, away=away, of_fleet=self.runs.of_fleet, total=total,
+            "runs", found=runs, away=away, results={name: [end_words(ends) for ends in best_and_worst(of)] for name, of in results.items()},
+            of_fleet=self.runs.of_fleet, total=total,
             number=number, pages=max(1, -(-total // A_PAGE)), given=filters, narrowed=any(filters.values()),
             address=address, choices={**offered, "status": list(STATUSES), "doubt": list(_DOUBTS)}, **said,
         )  # fmt: skip
@@ -108,11 +111,9 @@ class Pages:
                 self._reports.popitem(last=False)
         return page
 
-    def live(self, name: str, form: str, now: str) -> str:
+    def live(self, name: str, form: str, now: str, stage: RunStage) -> str:
         """Return the page to watch a run; `now` is its changing part, from live_part()."""
-        path = self.run(name)
-        running, finished = is_running(path), (path / MANIFEST).exists()
-        return self.page("live", name=name, running=running, finished=finished, paused=(path / PAUSE).exists(), form=form, now=now)
+        return self.page("live", name=name, stage=stage.value, form=form, now=now)
 
     def live_part(self, state: RunState, now: datetime, fault: str) -> str:
         """Return the changing part of the page to watch a run."""
@@ -168,7 +169,9 @@ class Pages:
                  list_runs(index, Wanted(testbed=name, status="running")))
                 for name in names[:_MOST_SHOWN]
             ]  # fmt: skip
-        return self.page("testbeds", rows=[(*row, self._findings(row[2].name)) for row in rows], of_fleet=self.runs.of_fleet)
+            doubted = [doubted_trials(index, newest.name) for _, _, newest, _ in rows]
+        shown = [(*row, trials, self._findings(row[2].name)) for row, trials in zip(rows, doubted, strict=True)]
+        return self.page("testbeds", rows=shown, of_fleet=self.runs.of_fleet)
 
     def _findings(self, run: str) -> Sequence[Finding] | None:
         """Return the findings of a run; None if they cannot be read."""

@@ -25,7 +25,7 @@ from dutlab.units import Seconds
 if TYPE_CHECKING:
     from dutlab.spec.shape import TestbedShape
 
-MODE, MTU, TUNNELS = "mode", "mtu", "tunnels"
+MODE, MTU, TUNNELS, TRANSCEIVERS = "mode", "mtu", "tunnels", "transceivers"
 OFF = "off"
 """Level of a knob of the mode that leaves the mode unchanged."""
 VERSION = "version"

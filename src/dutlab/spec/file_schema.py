@@ -18,6 +18,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
 from dutlab.choices import FILE_MODELS
+from dutlab.spec.drive_models import KEY
 from dutlab.spec.model import SpecModel
 from dutlab.workloads import named
 
@@ -26,6 +27,8 @@ def file_schema(kind: str) -> dict[str, Any]:
     """Return the JSON Schema (2020-12) of one kind of file. Raises KeyError for an unknown kind."""
     model: type[SpecModel] = named(FILE_MODELS[kind])
     json_schema = model.model_json_schema(schema_generator=_FileSchema)
+    if kind == "testbed":  # the loader takes it before the model reads the rest
+        json_schema["properties"][KEY] = {"type": "string", "description": "CSV file with the ratings of drives by model."}
     return {"$schema": _FileSchema.schema_dialect, **json_schema, "title": f"dutlab {kind} file"}
 
 

@@ -89,8 +89,13 @@ def _out_of_reach(workload: WorkloadModel, factors: object, bed: TestbedShape) -
         yield f"its frames pass no kernel that encrypts them, so none would pass in mode {', '.join(encrypting)}"
     if workload.own_frames and (wrapping := [name for name, of in tunnels.items() if of.between == "networks" and not of.drops_clear]):
         yield f"its frames pass no kernel that wraps them, so they would go past the tunnel in mode {', '.join(wrapping)}"
-    if workload.goes_to_sink and (host_to_host := [name for name, of in tunnels.items() if of.between == "hosts"]):
-        yield f"goes on to the sink, which is beyond the tunnel of mode {', '.join(host_to_host)}: it is between source and DUT; use steps"
+    if (
+        workload.goes_to_sink
+        and getattr(workload, "server", None) is None
+        and (host_to_host := [name for name, of in tunnels.items() if of.between == "hosts"])
+    ):
+        beyond = f"goes on to the sink, which is beyond the tunnel of mode {', '.join(host_to_host)}"
+        yield f"{beyond}: it is between source and DUT; use steps, or iperf3 with server: dut"
 
 
 def _arrays(factors: object, own: Mapping[str, Any], bed: TestbedShape) -> dict[int, DeclaredMode]:

@@ -148,6 +148,16 @@ class Link(Distance):
         return self.path[self._dut_at + 1]
 
     @property
+    def dut_ports(self) -> tuple[Port, Port]:
+        """Both ports of the DUT."""
+        return self.dut_in, self.dut_out
+
+    @property
+    def facing_dut(self) -> tuple[Port, Port]:
+        """Ports at the other ends of the DUT's cables."""
+        return self.path[self._dut_at - 1], self.path[self._dut_at + 2]
+
+    @property
     def source_address(self) -> Address:
         """Address of the source port."""
         return self.addresses[0]

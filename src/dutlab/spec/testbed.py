@@ -26,7 +26,9 @@ from pydantic import BeforeValidator, Field, Strict, ValidationError
 from pydantic_core import InitErrorDetails
 
 from dutlab.errors import FaultKind
+from dutlab.spec.about import AboutSpec
 from dutlab.spec.account import AccountSpec
+from dutlab.spec.cores import Cores, HostCores
 from dutlab.spec.distance import Distance
 from dutlab.spec.drives import ArraySpec, DriveSpec
 from dutlab.spec.fields import Name, YesNo, adapter_fault, interface_fault, named, ssh_fault, vpp_interface_fault
@@ -37,8 +39,6 @@ from dutlab.spec.model import FILE_CONTEXT, NAME_KEY, SpecModel, did_you_mean, f
 from dutlab.spec.power import Power
 from dutlab.spec.sensors import Sensors, host_faults
 from dutlab.systems import SYSTEMS
-
-_LAST_CPU = 8191  # CONFIG_NR_CPUS of x86 at most
 
 
 class HostSpec(SpecModel):
@@ -54,8 +54,8 @@ class HostSpec(SpecModel):
     """True for the machine that dutlab runs on, in place of `ssh`."""
     netns: Name | None = None
     """Network namespace of this machine (ip-netns(8)) that acts as the host; needs `local`."""
-    cpus: tuple[Annotated[int, Strict(), Field(ge=0, le=_LAST_CPU)], ...] = ()
-    """Cores for the threads that send or receive on the host; if empty, the kernel chooses."""
+    cpus: HostCores = Cores()
+    """Cores for the threads that send or receive on the host, or those of each link; if empty, the kernel chooses."""
     cpus_per_port: Annotated[int, Strict(), Field(ge=1)] = 1
     """Number of `cpus` that each port of the engine takes, in turn; one thread sends on each core."""
     drives: Annotated[dict[str, DriveSpec], BeforeValidator(named), Field(default_factory=dict)]
@@ -66,6 +66,8 @@ class HostSpec(SpecModel):
     """Further processes that belong to the device, so that their CPU time does not count as other work."""
     power: Power = None
     """Power switch of the host."""
+    about: AboutSpec = AboutSpec()
+    """Specification of the host, for reports."""
 
     @classmethod
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> Iterator[InitErrorDetails]:
@@ -88,10 +90,10 @@ class HostSpec(SpecModel):
                 ("cpus",), f"{system.title} has no command that keeps a program on chosen cores; leave cpus out", FaultKind.CONFLICT
             )
         each, cpus = data.get("cpus_per_port"), data.get("cpus") or ()
-        if isinstance(each, int) and isinstance(cpus, Sequence) and each > max(1, len(cpus)):
-            yield fault(
-                ("cpus_per_port",), f"is {each}, and cpus names {len(cpus)}; name as many cores, or leave it out", FaultKind.CONFLICT
-            )
+        lists = list(cpus.values()) if isinstance(cpus, Mapping) else [cpus]
+        fewest = min((len(of) for of in lists if isinstance(of, Sequence)), default=None)
+        if isinstance(each, int) and fewest is not None and each > max(1, fewest):
+            yield fault(("cpus_per_port",), f"is {each}, and cpus names {fewest}; name as many cores, or leave it out", FaultKind.CONFLICT)
         if isinstance(ssh, str) and (what := ssh_fault(ssh)):
             yield fault(("ssh",), what)
         yield from _place_faults(data)
@@ -154,6 +156,7 @@ class Testbed(SpecModel):
             yield from host_faults(data.get("sensors"), hosts, frozenset(n for n, h in hosts.items() if _family(h) in WITHOUT_A_WAY_IN))
         if made is not None:
             yield from _power_faults(made.hosts)
+            yield from _core_faults(made.hosts, links)
         if made is not None and not made.hosts:
             yield fault(("hosts",), "empty; a testbed needs a host", FaultKind.MISSING)
 
@@ -231,6 +234,17 @@ def _host_faults(hosts: Mapping[str, Any], links: Mapping[str, Link], *, in_lab:
         elif not (ssh or local) and not in_lab and isinstance(host, Mapping | HostSpec):
             what = "missing; write how to reach the host, as in root@192.0.2.11, or `local: true` for this machine"
             yield fault(("hosts", name, "ssh"), what, FaultKind.MISSING)
+
+
+def _core_faults(hosts: Mapping[str, HostSpec], links: Mapping[str, Link]) -> Iterator[InitErrorDetails]:
+    """Check that each link with cores exists, and has a port of the host."""
+    for name, host in hosts.items():
+        for link in host.cpus.by_link:
+            at = ("hosts", name, "cpus", link)
+            if link not in links:
+                yield fault(at, f"there is no link {link!r} {did_you_mean(link, links)}", FaultKind.UNKNOWN_NAME)
+            elif name not in links[link].hosts:
+                yield fault(at, f"link {link} has no port of {name}", FaultKind.CONFLICT)
 
 
 def _power_faults(hosts: Mapping[str, HostSpec]) -> Iterator[InitErrorDetails]:

@@ -1,13 +1,14 @@
 """Steady state of a drive by SNIA's Solid State Storage Performance Test Specification: five rounds, range 20 %, slope 10 %.
 
-The last five rounds of the tracked figure meet two conditions. Their range is at most 20 % of their mean. Their least-squares line rises
-or falls by at most 10 % of the mean over the window. The rules come from three secondary sources (docs/method/pts.md), not from SNIA.
+The last five rounds of each tracked variable meet two conditions (PTS 2.0.2, section 2.1.24, as quoted by others; docs/method/pts.md).
+Their range is at most 20 % of their mean. Their least-squares line rises or falls by at most 10 % of the mean over the window.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import sqrt
 from statistics import fmean
 
 WINDOW = 5
@@ -25,6 +26,17 @@ class Steadiness:
     """Maximum less minimum."""
     excursion: float
     """Rise or fall of the least-squares line from the first round to the last; never negative."""
+    slope: float = 0.0
+    """Rise of that line per round."""
+    intercept: float = 0.0
+    """Value of that line at round 0."""
+    correlation: float = 0.0
+    """Correlation of values and round numbers (Pearson); 0 if all values are equal."""
+
+    @property
+    def last(self) -> int:
+        """Number of its last round."""
+        return self.first + WINDOW - 1
 
     @property
     def is_steady(self) -> bool:
@@ -36,10 +48,15 @@ def steadiness(rounds: Sequence[float]) -> Steadiness | None:
     """Return the statistics of the last WINDOW of `rounds`; None if there are fewer."""
     if len(rounds) < WINDOW:
         return None
-    window = rounds[-WINDOW:]
+    window, first = rounds[-WINDOW:], len(rounds) - WINDOW + 1
     mean, middle = fmean(window), (WINDOW - 1) / 2
-    slope = sum((n - middle) * (value - mean) for n, value in enumerate(window)) / sum((n - middle) ** 2 for n in range(WINDOW))
-    return Steadiness(len(rounds) - WINDOW + 1, mean, max(window) - min(window), abs(slope) * (WINDOW - 1))
+    squares = sum((n - middle) ** 2 for n in range(WINDOW))
+    slope = sum((n - middle) * (value - mean) for n, value in enumerate(window)) / squares
+    deviations = sum((value - mean) ** 2 for value in window)
+    correlation = slope * sqrt(squares / deviations) if deviations > 0 else 0.0
+    return Steadiness(
+        first, mean, max(window) - min(window), abs(slope) * (WINDOW - 1), slope, mean - slope * (first + middle), correlation
+    )
 
 
 def first_steady(rounds: Sequence[float]) -> Steadiness | None:
@@ -48,4 +65,17 @@ def first_steady(rounds: Sequence[float]) -> Steadiness | None:
         window = steadiness(rounds[:end])
         if window is not None and window.is_steady:
             return window
+    return None
+
+
+def first_all_steady(variables: Sequence[Sequence[float]]) -> int | None:
+    """Return the round that ends the first window, within MOST_ROUNDS, in which all tracked variables are steady; None if there is none.
+
+    `variables` has the values of each tracked variable by round.
+    """
+    rounds = min(map(len, variables), default=0)
+    for end in range(WINDOW, min(rounds, MOST_ROUNDS) + 1):
+        windows = [steadiness(values[:end]) for values in variables]
+        if all(window is not None and window.is_steady for window in windows):
+            return end
     return None

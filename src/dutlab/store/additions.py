@@ -7,7 +7,7 @@ because a claim names the hash of the manifest. Each addition has the hash of it
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated
@@ -39,15 +39,21 @@ class Addition(BaseModel):
     """Name of the file in the folder of additions."""
     sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
     size_bytes: Annotated[int, Field(ge=0)] | None = None
+    host: Annotated[str, Field(max_length=200)] | None = None
+    """Host that `facts` are about; None without facts."""
+    facts: Annotated[dict[str, str], Field(max_length=1000)] | None = None
+    """Settings that a person read from the host, such as those of its BIOS: name → value."""
 
 
-def add(run: Path, text: str, *, now: datetime, by: str = "", file: Path | None = None) -> Path:
+def add(
+    run: Path, text: str, *, now: datetime, by: str = "", file: Path | None = None, host: str = "", facts: Mapping[str, str] | None = None
+) -> Path:
     """Write an addition to the run, copy its file, and return the path of the JSON file. Raises InputError, StoreError."""
     if not text.strip() or len(text) > LONGEST_NOTE:
         raise InputError(f"a note or caption has from 1 to {LONGEST_NOTE} characters", remedy="say what it shows")
     folder = folder_in(run, ADDITIONS)
     number = 1 + max((int(path.stem) for path in folder.glob("[0-9][0-9][0-9][0-9].json")), default=0)
-    addition = Addition(added=now, by=by, text=text.strip())
+    addition = Addition(added=now, by=by, text=text.strip(), host=host or None, facts=dict(facts) if facts else None)
     if file is not None:
         content = _content(file)
         addition = addition.model_copy(
@@ -78,6 +84,15 @@ def additions_of(run: Path, faults: list[str]) -> Iterator[Addition]:
             faults.append(f"{ADDITIONS}/{path.name} cannot be read: {str(error).splitlines()[0]}")
             continue
         yield addition
+
+
+def attached_facts(run: Path, faults: list[str]) -> dict[str, dict[str, str]]:
+    """Return host → name → value of all added facts; of two values of one name the newer counts."""
+    found: dict[str, dict[str, str]] = {}
+    for addition in additions_of(run, faults):
+        if addition.facts:
+            found.setdefault(addition.host or "", {}).update(addition.facts)
+    return found
 
 
 def _content(file: Path) -> bytes:

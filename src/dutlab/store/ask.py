@@ -1,6 +1,7 @@
 """SQL over all runs: DuckDB in memory reads the index and the files of samples.
 
-Tables: `runs`, `trials`, `figures` (run, trial, link, figure, value), `doubts` (run, trial, kind, grade and its words) and `samples`
+Tables: `runs`, `trials`, `figures` (run, trial, link, figure, value), `doubts` (run, trial, kind, grade and its words),
+`results` (the main figures of each cell) and `samples`
 (run, trial, t_s, host, sensor, name, unit, value). `SHOW TABLES` and `DESCRIBE TABLE` list them and their columns.
 A question only reads: question.py admits one SELECT, and DuckDB may open only files of samples and packs of them (packs.py).
 DuckDB writes no temporary files, because a killed process would leave them behind.
@@ -28,7 +29,7 @@ from dutlab.store.samples import damaged_samples, interruptible, literal_glob
 if TYPE_CHECKING:
     import duckdb
 
-_FROM_INDEX = ("runs", "trials", "figures", "doubts")
+_FROM_INDEX = ("runs", "trials", "figures", "doubts", "results")
 _SAMPLES = (
     ("run", "VARCHAR"), ("trial", "INTEGER"), ("t_s", "DOUBLE"), ("host", "VARCHAR"), ("sensor", "VARCHAR"), ("name", "VARCHAR"),
     ("unit", "VARCHAR"), ("value", "DOUBLE"),

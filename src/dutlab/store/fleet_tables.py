@@ -38,6 +38,15 @@ INDEX_TABLES: tuple[str, ...] = (
     "CREATE INDEX runs_by_experiment ON {in}runs (experiment, started)",
 )
 """First step of the index. The index of a folder is rebuilt if its steps have changed."""
+RESULT_TABLES: tuple[str, ...] = (
+    (
+        "CREATE TABLE {in}results (run {text} NOT NULL, result {integer} NOT NULL, place {text} NOT NULL, mode {text}, factors {text},"
+        " workload {text}, links {text}, link {text}, frame_size {text}, setting {text}, figure {text},"
+        " median {real}, low {real}, high {real}, repeats {integer}, at_least {integer}, disturbed {integer},"
+        " PRIMARY KEY (run, result)){keyed}"
+    ),
+)
+"""Second step of the index: the main figures of each cell. Runs that a fleet took in before it have no rows."""
 
 _LEASE = "testbed text PRIMARY KEY, token bigint NOT NULL, holder text, boot text NOT NULL, ends_s double precision NOT NULL"
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
@@ -47,4 +56,5 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "INSERT INTO dutlab_store VALUES ({id})",
     ),
     ("{schema}", *INDEX_TABLES, "CREATE TABLE {in}places (run {text} PRIMARY KEY, place {text} NOT NULL)"),
+    RESULT_TABLES,
 )

@@ -18,17 +18,18 @@ from typing import Any, Protocol
 
 from dutlab.errors import StoreError
 from dutlab.store.find import is_running, run_folders
-from dutlab.store.fleet_tables import IN_FOLDER, INDEX_TABLES
+from dutlab.store.fleet_tables import IN_FOLDER, INDEX_TABLES, RESULT_TABLES
 from dutlab.store.packs import TABLES as PACK_TABLES
+from dutlab.store.results import CellResult
 from dutlab.store.run_readers import FINISHED, FoundRun, KnownRun, damaged_rows, found_runs
 
 INDEX = ".index.sqlite"
-_VERSION = 7
-_TABLES = "; ".join(statement.format(**IN_FOLDER) for statement in INDEX_TABLES)
+_VERSION = 8
+_TABLES = "; ".join(statement.format(**IN_FOLDER) for statement in (*INDEX_TABLES, *RESULT_TABLES))
 _KINDS = {"text": "VARCHAR", "bigint": "BIGINT", "integer": "BIGINT", "double precision": "DOUBLE", "real": "DOUBLE"}
 _OF_THE_INDEX = frozenset({"seen", "folder"})
 """Columns that the index needs for its own updates. Questions cannot name them."""
-_HOLDERS = (("runs", "name"), ("trials", "run"), ("figures", "run"), ("doubts", "run"), ("packed", "run"))
+_HOLDERS = (("runs", "name"), ("trials", "run"), ("figures", "run"), ("doubts", "run"), ("results", "run"), ("packed", "run"))
 """(Table, column that names the run)."""
 _SEARCHED = "name || ' ' || experiment || ' ' || testbed || ' ' || modes || ' ' || fault"
 _OF_FINISHED = (f"{FINISHED} ", f"{FINISHED}!")
@@ -175,19 +176,61 @@ class IndexedFigure:
     frame_size: str
     figure: str
     value: float
+    started: str = ""
+    """Start of the run in UTC, as ISO 8601 text; empty if it is not known."""
 
 
 def figures_of(connection: RunIndex, experiment: str) -> Iterator[IndexedFigure]:
     """Yield every figure of the trials that count, in all runs of an experiment, oldest run first."""
     rows = connection.execute(
-        "SELECT t.run, t.mode, t.factors, t.workload, t.links, f.link, t.frame_size, f.figure, f.value FROM runs r "
+        "SELECT t.run, t.mode, t.factors, t.workload, t.links, f.link, t.frame_size, f.figure, f.value, r.started FROM runs r "
         "JOIN trials t ON t.run = r.name JOIN figures f ON f.run = t.run AND f.trial = t.trial "
         "WHERE r.experiment = ? AND t.counts = 1 AND f.value IS NOT NULL "
         "ORDER BY r.started, t.run, t.trial, length(f.link) DESC, f.link, f.figure",
         (experiment,),
     )
-    for run, mode, factors, workload, links, link, frame_size, figure, value in rows:
-        yield IndexedFigure(run, mode, json.loads(factors), workload, links, link, frame_size, figure, value)
+    for run, mode, factors, *of_cell in rows:
+        yield IndexedFigure(run, mode, json.loads(factors), *of_cell)
+
+
+@dataclass(frozen=True)
+class DoubtedTrials:
+    """Numbers of a run's trials by what speaks against them."""
+
+    disturbed: int
+    """Trials that other work disturbed, or that have no result for that reason."""
+    severe: int
+    """Trials with a severe doubt."""
+    imported: int
+    """Trials from another tool's files, which dutlab did not watch."""
+    of: int
+    """All trials with a record."""
+
+
+def doubted_trials(connection: RunIndex, run: str) -> DoubtedTrials:
+    """Return how many trials of a run are disturbed or severely doubted."""
+    doubt = "SELECT 1 FROM doubts d WHERE d.run = t.run AND d.trial = t.trial AND d.kind = 'DISTURBED'"
+    asked = (
+        f"SELECT count(*) FROM trials t WHERE t.run = ? AND (t.status = 'disturbed' OR EXISTS ({doubt}))",  # noqa: S608 - our own SQL
+        "SELECT count(DISTINCT trial) FROM doubts WHERE run = ? AND grade = 'severe'",
+        "SELECT count(DISTINCT trial) FROM doubts WHERE run = ? AND kind = 'IMPORTED'",
+        "SELECT count(*) FROM trials WHERE run = ?",
+    )
+    return DoubtedTrials(*(int(connection.execute(select, (run,)).fetchone()[0]) for select in asked))
+
+
+def results_in(connection: RunIndex, runs: Sequence[str]) -> dict[str, tuple[CellResult, ...]]:
+    """Return run → its results, for those of `runs` that have any."""
+    marks = ", ".join("?" * len(runs)) or "''"
+    names = [column.name for column in fields(CellResult)]
+    select = f"SELECT run, {', '.join(names)} FROM results WHERE run IN ({marks}) ORDER BY run, result"  # noqa: S608 - our own SQL
+    out: dict[str, list[CellResult]] = {}
+    for run, *row in connection.execute(select, tuple(runs)):
+        of = dict(zip(names, row, strict=True))
+        if of["median"] is not None:  # not a number, which SQLite has not
+            of |= {"factors": json.loads(of["factors"]), "at_least": bool(of["at_least"]), "disturbed": bool(of["disturbed"])}
+            out.setdefault(run, []).append(CellResult(**of))
+    return {run: tuple(of) for run, of in out.items()}
 
 
 def _line(row: Sequence[Any]) -> RunLine:

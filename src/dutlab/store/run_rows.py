@@ -14,6 +14,7 @@ from dutlab.store.cell_figures import counts
 from dutlab.store.needed import count_needed
 from dutlab.store.record import TrialRecord
 from dutlab.store.record_reader import FIGURES_ONLY
+from dutlab.store.results import results_of
 from dutlab.store.run_folder import NewerRun, RunFolder
 from dutlab.store.run_readers import FINISHED, Rows
 
@@ -43,6 +44,28 @@ def rows_of(path: Path, seen: str, folder: int) -> Rows:
             (path.name, r.trial, link, name, value) for r in records for link, fs in r.figures.items() for name, value in fs.items()
         ],
         "doubts": [(path.name, r.trial, d.kind, d.grade, d.about, d.text, d.detail, d.remedy) for r in records for d in r.doubts],
+        "results": [
+            (
+                path.name,
+                n,
+                c.place,
+                c.mode,
+                json.dumps(dict(c.factors)),
+                c.workload,
+                c.links,
+                c.link,
+                c.frame_size,
+                c.setting,
+                c.figure,
+                c.median,
+                c.low,
+                c.high,
+                c.repeats,
+                int(c.at_least),
+                int(c.disturbed),
+            )
+            for n, c in enumerate(results_of(records))
+        ],
     }
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from dutlab.dut.mode import Announce
 from dutlab.errors import ToolFailed, ToolMissing
 from dutlab.events import Tell, nobody
 from dutlab.hosts.host import Host
@@ -39,6 +40,8 @@ class GeneratorSite:
     """Modes that the experiment itself defines."""
     numbered_links: Sequence[str] = ()
     """Links through the DUT that a workload drives, in the order in which modes number them. Empty: all links."""
+    announce: Announce | None = None
+    """Function that a tool calls before it changes a host; the change is undone after the trial. None: nothing would undo it."""
 
     @property
     def paths(self) -> list[Link]:

@@ -62,6 +62,9 @@ pub enum Command {
     /// Answer TCP connections until stdin ends
     #[command(after_help = "Example: dutlab-engine tcp-server 172.16.10.2 --ports 20000-20015")]
     TcpServer(TcpServer),
+    /// Read and write a drive at given instants (a Poisson process); latency counts from the instant, not from the call
+    #[command(after_help = "Example: dutlab-engine drive-load /dev/nvme0n1 --rate 5000 --duration 30s")]
+    DriveLoad(DriveLoad),
     /// What tests and benches hold the engine against
     #[command(subcommand, hide = true)]
     Yardstick(crate::yardstick::Yardstick),
@@ -249,6 +252,43 @@ pub struct TcpServer {
     /// Let clients resume sessions
     #[arg(long, requires = "tls")]
     pub resume: bool,
+}
+
+#[derive(Args)]
+pub struct DriveLoad {
+    /// Block device or file
+    #[arg(value_name = "PATH")]
+    pub path: PathBuf,
+    /// I/Os a second
+    #[arg(long, value_name = "N", value_parser = quantity::per_second)]
+    pub rate: f64,
+    /// Time in which I/Os are due and count
+    #[arg(long, value_name = "TIME", value_parser = quantity::duration)]
+    pub duration: Nanos,
+    /// Time before it, whose I/Os do not count
+    #[arg(long, value_name = "TIME", value_parser = quantity::duration)]
+    pub ramp: Option<Nanos>,
+    /// Bytes of an I/O
+    #[arg(long, value_name = "BYTES", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(512..=64 << 20))]
+    pub block: u32,
+    /// Bytes of the path that are used [default: all of a file; needed for a device]
+    #[arg(long, value_name = "BYTES")]
+    pub size: Option<u64>,
+    /// Places in order, not at random
+    #[arg(long)]
+    pub sequential: bool,
+    /// Share of reads; below 100 the contents are lost, and `--overwrite` is needed
+    #[arg(long, value_name = "PERCENT", default_value_t = 100, value_parser = clap::value_parser!(u8).range(0..=100))]
+    pub reads: u8,
+    /// Permit writes
+    #[arg(long)]
+    pub overwrite: bool,
+    /// Most I/Os under way at once, each in a thread
+    #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub depth: u32,
+    /// Seed of instants and places
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
 }
 
 /// What is sent.

@@ -47,6 +47,7 @@ pub fn run(command: &Command) -> ExitCode {
         | Command::Watch(_)
         | Command::TcpClient(_)
         | Command::TcpServer(_)
+        | Command::DriveLoad(_)
         | Command::Yardstick(_) => {
             return ExitCode::FAILURE;
         }

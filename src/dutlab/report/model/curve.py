@@ -14,10 +14,13 @@ class Line:
 
     label: str
     points: tuple[tuple[float, float], ...]
-    role: Literal["found", "asked"] = "found"
-    """`found`: a measured line; `asked`: a reference line, drawn faint and dashed."""
+    role: Literal["found", "asked", "apart", "bound"] = "found"
+    """`found`: a measured line; `asked`: a reference line, drawn faint and dashed; `apart`: points that are not joined; `bound`: a
+    thin line in the colour of the line with the same label, without a text."""
     gap: float | None = None
     """Largest x distance of points that are joined: further apart, nothing was read between them. None joins all."""
+    missed: tuple[int, ...] = ()
+    """Indices of the points that missed their goal; their marks are hollow."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +29,16 @@ class Moment:
 
     x: float
     words: str
+
+
+@dataclass(frozen=True)
+class Band:
+    """A stretch of the horizontal axis: a state, and the share of full load in it, from 0 to 1."""
+
+    start: float
+    end: float
+    words: str
+    load: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -54,4 +67,8 @@ class Curve:
     x_ticks: tuple[tuple[float, str], ...] = ()
     """Ticks of the horizontal axis: value and text; empty for round values."""
     below: Curve | None = None
-    """Curve drawn below this one on the same horizontal axis; its axis and its moments apply to both."""
+    """Curve drawn below this one, and so on. The horizontal axis and the moments of the lowest apply to all."""
+    panel: str = ""
+    """Text above the panel of a curve that is drawn above or below others."""
+    bands: tuple[Band, ...] = ()
+    """States over time, drawn above the uppermost of several curves."""

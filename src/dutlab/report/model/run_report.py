@@ -18,7 +18,9 @@ from dutlab.report.model.curve import Curve
 from dutlab.report.model.flame import Flame
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import DoubtNote, NoteBook
+from dutlab.report.model.shown_tables import shared_marks
 from dutlab.report.model.table import Table
+from dutlab.report.model.testbed_map import TestbedMap
 from dutlab.report.model.watched_means import SampleMeans
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import RunFolder
@@ -86,14 +88,17 @@ class Answer:
     """Next steps, most useful first."""
     tables: tuple[Table, ...]
     """Tables with a row per result and its limit; if modes were measured at several places, a row per mode and a column per place."""
+    at_head: tuple[str, ...] = ()
+    """Sentences of `sure` about what a page states at its head too, with more detail."""
 
 
 @dataclass(frozen=True)
 class DrawnTable:
     """A table of the section that is drawn as well."""
 
-    kind: Literal["links", "sizes"]
-    """`links`: a mark per figure, below the name of its mode. `sizes`: a plot per figure, with a line per mode over frame sizes."""
+    kind: Literal["links", "sizes", "factors", "effects"]
+    """`links`: a mark per figure, below the name of its mode. `sizes`: a plot per figure, with a line per mode over frame sizes.
+    `factors`: a bar per combination of levels. `effects`: ratios with their intervals."""
     table: str
     """Slug of the table with the figures; the plots' names begin with it."""
     below: str
@@ -113,6 +118,7 @@ class Section:
     drawings: tuple[DrawnTable, ...] = ()
     curves: tuple[Curve, ...] = ()
     flames: tuple[Flame, ...] = ()
+    diagrams: tuple[TestbedMap, ...] = ()
     words: tuple[str, ...] = ()
     """Findings in sentences."""
     unknown: tuple[str, ...] = ()
@@ -143,6 +149,8 @@ class TrialLine:
     marks: tuple[int, ...]
     files: tuple[tuple[str, str], ...]
     """Name and relative path; the record first."""
+    result: str = ""
+    """Its main figure as text, as `615.2 kpps`; empty without one."""
 
     @property
     def what(self) -> str:
@@ -260,6 +268,9 @@ class ShownAddition:
     size_bytes: int = 0
     picture: str = ""
     """Picture as a `data:` URL; empty for other files, and for pictures that are too large for a page."""
+    host: str = ""
+    facts: tuple[tuple[str, str], ...] = ()
+    """Settings of `host` that a person read: name and value."""
 
 
 @dataclass(frozen=True)
@@ -326,6 +337,17 @@ class RunReport:
         few = self.unsuccessful if len(self.unsuccessful) <= MOST_LISTED else ()
         numbers = {t.number for t in few} | {*{(t.group, t.status): t.number for t in reversed(self.trials)}.values()}
         return tuple(t for t in self.trials if t.number in numbers)
+
+    @cached_property
+    def shared_marks(self) -> frozenset[int]:
+        """Numbers of the notes about every figure of the answer and the sections."""
+        return shared_marks([*self.answer.tables, *(t for s in self.sections for t in s.tables)])
+
+    @property
+    def other_deviations(self) -> tuple[str, ...]:
+        """Deviations that no section states itself."""
+        own = {d for s in self.sections for d in s.deviations}
+        return tuple(d for d in self.deviations if d not in own)
 
     @property
     def unsuccessful(self) -> tuple[TrialLine, ...]:

@@ -12,6 +12,8 @@ from dutlab.report.model.words import Unit, plural, unit_for
 
 MOST_OPEN = 24
 """Largest number of verdicts that are shown unfolded."""
+MOST_NAMED = 12
+"""Largest number of trials that one row names."""
 
 
 def limit_tables(rows: Sequence[LimitRow]) -> tuple[Table, ...]:
@@ -60,18 +62,22 @@ def _fact(row: FactRow, hosts: Sequence[str]) -> Row:
 
 
 def unsuccessful_tables(trials: Sequence[TrialLine]) -> tuple[Table, ...]:
-    """Return a table of trials without a result, with reasons; of very many trials, the first of each cell and status."""
+    """Return a table of trials without a result: a row for those of a cell with one reason; of very many trials, one for each status."""
     columns = (Column("trial", align="right"), Column("what"), Column("status", coded=True), Column("why"))
-    alike = dict[tuple[int, str], list[TrialLine]]()
+    alike = dict[tuple[int, str, str], list[TrialLine]]()
     for t in trials:
-        alike.setdefault((t.group if len(trials) > MOST_LISTED else t.number, t.status), []).append(t)
-    rows = (_unsuccessful(first, len(others)) for first, *others in alike.values())
+        alike.setdefault((t.group, t.status, t.why if len(trials) <= MOST_LISTED else ""), []).append(t)
+    most = MOST_NAMED if len(trials) <= MOST_LISTED else 0
+    rows = (_unsuccessful(same, most) for same in alike.values())
     return _one("unsuccessful", f"{plural(len(trials), 'trial')}, each with its reason", columns, rows)
 
 
-def _unsuccessful(trial: TrialLine, others: int) -> Row:
-    why = f"{trial.why}; and {others} more" if others else trial.why
-    return Row(trial.label, (Links.of([(str(trial.number), f"#t{trial.number}")]), trial.what, trial.status, why))
+def _unsuccessful(same: Sequence[TrialLine], most: int) -> Row:
+    first = same[0]
+    named = same[: max(most, 1)]
+    more = len(same) - len(named)
+    why = f"{first.why}; and {more} more" if more else first.why
+    return Row(first.label, (Links.of([(str(t.number), f"#t{t.number}") for t in named]), first.what, first.status, why))
 
 
 def _one(

@@ -14,7 +14,7 @@ from itertools import groupby
 from typing import Literal, Self
 
 from dutlab.measures import BIT_RATES, Better, measure_unit
-from dutlab.report.model.words import MBPS, Unit, better_of, bit_rate_unit, grouped, unit_for, with_two_digits
+from dutlab.report.model.words import MBPS, Unit, better_of, bit_rate_unit, chosen_rate, grouped, unit_for, with_two_digits
 from dutlab.subject import apart, subject_of
 
 
@@ -324,4 +324,4 @@ def common_unit(figure: str, cells: Sequence[Cell]) -> Unit:
         return unit_for(figure, [cell.median if isinstance(cell, Figure) else cell for cell in cells if isinstance(cell, Figure | float)])
     figures = [cell for cell in cells if isinstance(cell, Figure)]
     published = {cell.published_scale for cell in figures if cell.published}
-    return MBPS if published == {MBPS.scale} else bit_rate_unit([cell.median for cell in figures])
+    return MBPS if published == {MBPS.scale} and chosen_rate() is None else bit_rate_unit([cell.median for cell in figures])

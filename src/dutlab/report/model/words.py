@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import TYPE_CHECKING
 
+from dutlab.choices import RATES
 from dutlab.measures import BIT_RATES, Better, MeasureUnit, direction_of, measure_of, measure_unit
 from dutlab.subject import figure_name, joined
 
@@ -87,6 +90,10 @@ _PRINTED = {
     MeasureUnit.ONE: COUNT,
 }
 
+RATE_UNITS = dict(zip(RATES, (MBPS, Unit("Gb/s", 1e9, 2), Unit("MB/s", 8e6, 1), Unit("MiB/s", 8 * 2.0**20, 1)), strict=True))
+"""Unit that a reader may choose for rates of bits and bytes: MB/s is 10⁶ bytes a second, MiB/s is 2²⁰; the scale is in bits."""
+_CHOSEN: ContextVar[Unit | None] = ContextVar("chosen unit of rates", default=None)
+
 _KILO = 1e3
 _MANY_NS = 10e6
 """Time from which milliseconds are printed: 10 ms, in ns."""
@@ -106,8 +113,28 @@ def with_two_digits(unit: Unit, value: float) -> Unit:
     return replace(unit, digits=max(unit.digits, next(exact, needed)))
 
 
+@contextmanager
+def rates_in(unit: str | None) -> Iterator[None]:
+    """Print rates of bits and bytes in a unit of RATE_UNITS inside this context; None changes nothing."""
+    token = _CHOSEN.set(RATE_UNITS[unit] if unit else _CHOSEN.get())
+    try:
+        yield
+    finally:
+        _CHOSEN.reset(token)
+
+
+def chosen_rate() -> Unit | None:
+    """Return the unit that the reader chose for rates of bits; None without a choice."""
+    return _CHOSEN.get()
+
+
 def bit_rate_unit(values: Iterable[float]) -> Unit:
-    """Return one unit for a table of bit rates: Gb/s with two decimals, or Mb/s if one is below 0.2 Gb/s or all are below 1 Gb/s."""
+    """Return one unit for a table of bit rates: the chosen one; else Gb/s with two decimals, or Mb/s for small rates.
+
+    Small means that one is below 0.2 Gb/s, or all are below 1 Gb/s.
+    """
+    if (chosen := chosen_rate()) is not None:
+        return chosen
     sizes = [abs(v) for v in values if v]
     if max(sizes, default=0.0) < 1e9 or min(sizes) < 0.2e9:  # noqa: PLR2004 -- 1 Gb/s; below 0.2 Gb/s two decimals are too few
         return MBPS
@@ -134,7 +161,12 @@ def pps_text(rate: float) -> str:
 def unit_of(figure: str) -> Unit:
     """Return the unit in which a figure is printed."""
     measure = measure_of(figure)
-    return TIMES if measure is not None and measure.is_factor else _PRINTED[measure_unit(figure)]
+    if measure is not None and measure.is_factor:
+        return TIMES
+    kind, chosen = measure_unit(figure), chosen_rate()
+    if chosen is not None and kind is MeasureUnit.BYTES_PER_S:
+        return replace(chosen, scale=chosen.scale / 8)
+    return chosen if chosen is not None and kind in BIT_RATES else _PRINTED[kind]
 
 
 def unit_for(figure: str, values: Iterable[float]) -> Unit:

@@ -18,14 +18,17 @@ from urllib.parse import quote
 
 from dutlab.report.model.glossary import meaning
 from dutlab.report.model.notes import DoubtNote
-from dutlab.report.model.run_report import RunReport, Section
+from dutlab.report.model.run_report import RunReport, Section, TrialLine
 from dutlab.report.model.run_tables import check_tables, fact_tables, limit_tables, unsuccessful_tables
+from dutlab.report.model.shown_tables import shown_tables
 from dutlab.report.model.table import Figure, Missing, number_text, spread_text
 from dutlab.report.model.words import duration_words, folded, numbers_words, plural
 from dutlab.report.pages.method_words import method_words
 from dutlab.report.plots.of_report import plots_of
 from dutlab.report.plots.palette import DARK, SERIES, dark_rules
 from dutlab.report.plots.plot import Plot
+from dutlab.report.plots.svg import TOLD_RULE
+from dutlab.report.plots.testbed_plot import TESTBED_PLOT
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -122,6 +125,8 @@ def environment() -> Environment:
         "counts": _counts,
         "all_ranges": _all_ranges,
         "curves_of": _curves_of,
+        "shown_tables": shown_tables,
+        "cells_of": _cells_of,
         "cpu_plots": _cpu_plots,
         "duration_words": duration_words,
         "limit_tables": limit_tables,
@@ -132,6 +137,8 @@ def environment() -> Environment:
         "switch_rules": switch_rules,
         "script": script,
         "script_hash": script_hash,
+        "sort_script": sort_script,
+        "sort_hash": sort_hash,
     }
     return templates
 
@@ -174,7 +181,23 @@ def script() -> str:
 @cache
 def script_hash() -> str:
     """Return the hash of the only script that a page's policy allows (CSP level 3, section 2.3.1)."""
-    return f"sha256-{base64.b64encode(hashlib.sha256(script().encode()).digest()).decode()}"
+    return _hash(script())
+
+
+@cache
+def sort_script() -> str:
+    """Return the script that sorts tables of class `sortable`; without it they are in their first order."""
+    return (TEMPLATES / "sort.js").read_text(encoding="utf-8")
+
+
+@cache
+def sort_hash() -> str:
+    """Return the hash of that script, as script_hash()."""
+    return _hash(sort_script())
+
+
+def _hash(text: str) -> str:
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
 @cache
@@ -183,7 +206,7 @@ def style_sheet() -> str:
     modes = "".join(f".m{n}{{color:{light}}}" for n, light in enumerate(SERIES))
     dark_modes = "".join(f".m{n}{{color:{DARK[light]}}}" for n, light in enumerate(SERIES))
     css = (TEMPLATES / "style.css").read_text(encoding="utf-8")
-    return f"{css}{modes}\n@media (prefers-color-scheme:dark){{{dark_modes}\n{dark_rules('figure')}}}"
+    return f"{css}{modes}{TOLD_RULE}\n@media (prefers-color-scheme:dark){{{dark_modes}\n{dark_rules('figure')}}}"
 
 
 def _colour_place(r: RunReport, label: str) -> int:
@@ -203,7 +226,13 @@ def _all_ranges(r: RunReport) -> bool:
 
 def _curves_of(section: Section, plots: Sequence[Plot]) -> list[Plot]:
     slugs = {curve.slug for curve in section.curves} | {flame.slug for flame in section.flames}
+    slugs |= {TESTBED_PLOT} if section.diagrams else set()
     return [plot for plot in plots if plot.name in slugs]
+
+
+def _cells_of(trials: Sequence[TrialLine]) -> list[list[TrialLine]]:
+    """Return the trials of each cell; trials of a cell follow one another."""
+    return [list(same) for _, same in groupby(trials, key=lambda t: t.group)]
 
 
 def _cpu_plots(plots: Sequence[Plot]) -> list[Plot]:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from dutlab.report.model.run_report import RunReport, Section, TrialLine
 from dutlab.report.model.run_tables import check_tables, fact_tables, limit_tables, unsuccessful_tables
+from dutlab.report.model.shown_tables import shown_tables
 from dutlab.report.model.table import Cell, Figure, Links, Missing, Table, number_text, spread_text
 from dutlab.report.model.words import duration_words, folded, numbers_words, plural
 from dutlab.report.pages.method_words import method_words
@@ -62,13 +63,18 @@ def _answer(r: RunReport) -> Iterable[str]:
     steps = [f"{text(step.words)}{f' `{step.command}`' if step.command and '`' not in step.command else ''}" for step in r.answer.next[:2]]
     yield f"**What next.** {' '.join(steps)}" if steps else ""
     yield from _tables(r.answer.tables, r)
+    yield _common(sorted(r.shared_marks), "Doubts about every figure of this report").strip()
 
 
 def _section(r: RunReport, s: Section) -> Iterable[str]:
     yield f"## {text(s.title)}"
     yield text(s.lead)
     yield "\n".join(f"- {text(words)}" for words in (*s.words, *(f"Not known: {what}." for what in s.unknown)))
-    yield from _tables(s.tables, r)
+    for table, is_shown in shown_tables(r, s):
+        yield from _tables([table], r) if is_shown else (f"{text(table.caption)}: in the answer.", *map(text, table.notes))
+    if s.deviations:
+        yield "### Where this departs from its standard"
+        yield "\n".join(f"- {text(d)}" for d in s.deviations)
 
 
 def table_markdown(t: Table, r: RunReport | None = None) -> str:
@@ -100,7 +106,7 @@ def _cell(r: RunReport | None, t: Table, i: int, cell: Cell) -> str:
 
 def _tables(tables: Iterable[Table], r: RunReport) -> Iterable[str]:
     for table in tables:
-        yield f"{text(table.caption)}.{_common(table.common_marks)}"
+        yield f"{text(table.caption)}.{_common([m for m in table.common_marks if m not in r.shared_marks])}"
         yield table_markdown(table, r)
         yield from (text(words) for words in table.notes)
 
@@ -141,9 +147,9 @@ def _doubts(r: RunReport) -> Iterable[str]:
         lines.append(f"- **[{n.number}] {n.grade}**: {text(n.text)}. Remedy: {text(n.remedy)}. Trials {numbers_words(n.trials)}.")
         lines += [f"  - {text(d)}" for d in folded(n.details)]
     yield "\n".join(lines) or "No doubts."
-    if r.deviations:
+    if r.other_deviations:
         yield "### Where this departs from RFC 2544"
-        yield "\n".join(f"- {text(d)}" for d in r.deviations)
+        yield "\n".join(f"- {text(d)}" for d in r.other_deviations)
     if r.unsuccessful:
         yield "### Trials without a result"
         yield from _tables(unsuccessful_tables(r.unsuccessful), r)
@@ -157,7 +163,8 @@ def _additions(r: RunReport) -> Iterable[str]:
         origin = ", ".join(filter(None, (text(a.added), text(a.by))))
         of_file = f"{a.size_bytes} bytes, SHA-256 {a.sha256}; " if a.file else ""
         link = f"[{text(a.file)}]({a.href}): " if a.file else ""
-        yield f"{link}{text(a.text)} ({of_file}{origin})"
+        facts = f" ({text(a.host)}): {'; '.join(f'{text(name)} {text(value)}' for name, value in a.facts)}" if a.facts else ""
+        yield f"{link}{text(a.text)}{facts} ({of_file}{origin})"
 
 
 def _conditions(r: RunReport) -> Iterable[str]:
@@ -177,8 +184,8 @@ def _conditions(r: RunReport) -> Iterable[str]:
     )
     yield "## Every trial"
     yield markdown_table(
-        ["trial", "mode", "what", "repeat", "status", "files"],
-        [[str(t.number), text(t.label), text(t.what), str(t.repeat), t.status, _files(t)] for t in r.listed],
+        ["trial", "mode", "what", "repeat", "result", "files"],
+        [[str(t.number), text(t.label), text(t.what), str(t.repeat), text(t.result) or t.status, _files(t)] for t in r.listed],
     )
     if more := len(r.trials) - len(r.listed):
         yield f"{more} more of {plural(len(r.trials), 'trial')} are not listed here: [trials]({r.folder}/trials/) has a folder for each."
@@ -188,8 +195,8 @@ def _files(t: TrialLine) -> str:
     return " · ".join(f"[{text(name)}]({href})" for name, href in t.files)
 
 
-def _common(marks: Sequence[int]) -> str:
-    return f" Doubts about every figure: {', '.join(f'[{m}]' for m in marks)}." if marks else ""
+def _common(marks: Sequence[int], about: str = "Doubts about every figure") -> str:
+    return f" {about}: {', '.join(f'[{m}]' for m in marks)}." if marks else ""
 
 
 def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -8,21 +8,23 @@ from dutlab.report.model.figures import value_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.run_report import ReadRun, RunReport
 from dutlab.report.model.table import Cell, Column, Figure, Row, Table
-from dutlab.report.model.words import COUNT, Unit
-from dutlab.report.pages.publication import Contents
+from dutlab.report.model.words import COUNT, Unit, chosen_rate
+from dutlab.report.pages.publication import Contents, label_words
 from dutlab.report.sections.matrix import hosts_of, pair_of, variant_of
 from dutlab.store.read import hosts_along
 
 _GOODPUT = Unit("Gb/s", 1e9, 2)
+IN_TIME = True
+"""The oldest run comes first, whatever the order of the arguments."""
 Pair = tuple[str, str]
 
 
 def contents(reads: Sequence[ReadRun], reports: Sequence[RunReport]) -> Contents:
-    """Return a table of pairs with columns for each run and mode, then a heat map of each."""
+    """Return a table of pairs with columns for each run and mode, the oldest run first, then a heat map of each."""
     variants = [(name, read, of_pair) for read in reads for label in read.labels for name, of_pair in _variants(read, label, reads)]
     if not variants:
         return Contents((), (), {})
-    words = tuple(sentence for r in reports for s in r.sections if s.workload == "matrix" for sentence in s.words)
+    words = tuple(f"{label_words(r, reports)}{line}" for r in reports for s in r.sections if s.workload == "matrix" for line in s.words)
     every = (_value(g, read, "goodput_bps") for _, read, of_pair in variants for g in of_pair.values())
     darkest = max((v.median for v in every if isinstance(v, Figure)), default=None)
     return Contents(words, (_list(variants), *(_map(name, read, of_pair, darkest) for name, read, of_pair in variants)), {})
@@ -33,8 +35,9 @@ def _list(found: Sequence[tuple[str, ReadRun, dict[Pair, Group]]]) -> Table:
     heads = [Column("client"), Column("server")]
     for name, _, _ in found:
         before, slug = (name, f"{name}_") if several else ("", "")
+        unit = chosen_rate() or _GOODPUT
         heads += [
-            Column(before, "goodput_bps", _GOODPUT, f"{slug}gbps"),
+            Column(before, "goodput_bps", unit, f"{slug}{_in_name(unit)}"),
             Column(f"{before}: retries".removeprefix(": "), "retransmits", COUNT, f"{slug}retries"),
         ]
     heads += [Column("change", name="ratio", align="right")] if len(found) == 2 else []  # noqa: PLR2004 -- before and after
@@ -57,7 +60,8 @@ def _map(name: str, read: ReadRun, of_pair: dict[Pair, Group], darkest: float | 
         Row("", (client, *("" if client == server else _value(of_pair.get((client, server)), read, "goodput_bps") for server in hosts)))
         for client in hosts
     ]
-    heads = (Column("client"), *(Column(f"to {host}", "goodput_bps", _GOODPUT, f"{host}_gbps") for host in hosts))
+    unit = chosen_rate() or _GOODPUT
+    heads = (Column("client"), *(Column(f"to {host}", "goodput_bps", unit, f"{host}_{_in_name(unit)}") for host in hosts))
     title = f"{name}: from the host of the row to the host of the column"
     return Table(f"map-{name}", title, heads, tuple(rows), first="", shaded=True, darkest=darkest)
 
@@ -72,6 +76,11 @@ def _variants(read: ReadRun, label: str, reads: Sequence[ReadRun]) -> list[tuple
     return [(f"{name}, {variant}" if len(of) > 1 else name, pairs) for variant, pairs in of.items()]
 
 
+def _in_name(unit: Unit) -> str:
+    """Return the unit as in names of columns: `gbps`."""
+    return unit.name.replace("/s", "ps").lower() if unit.name.endswith("b/s") else unit.name.replace("/", "p").lower()
+
+
 def _value(group: Group | None, read: ReadRun, figure: str) -> Cell:
     """Return a figure's cell; missing retries become an empty cell."""
     value = value_of(group, group.main[1] if group else "", figure, read.book)
@@ -79,4 +88,10 @@ def _value(group: Group | None, read: ReadRun, figure: str) -> Cell:
 
 
 def _name(read: ReadRun, label: str, reads: Sequence[ReadRun]) -> str:
-    return label if label and sum(label in other.labels for other in reads) == 1 else read.run.name
+    """Return the mode, if only one run has it; else the run's experiment, if only one run has that, else its folder."""
+    if label and sum(label in other.labels for other in reads) == 1:
+        return label
+    names = [str(other.experiment.get("name") or "") for other in reads]
+    own = names[reads.index(read)]
+    name = own if own and names.count(own) == 1 else read.run.name
+    return f"{name}, {label}" if len(read.labels) > 1 else name

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from dutlab.report.model.run_report import RunReport
 from dutlab.report.model.words import duration_words, numbers_words, plural
-from dutlab.subject import subject_of
+from dutlab.subject import apart, subject_of
+from dutlab.workloads import DRIVE, plug_of
+
+_MOST_NAMED = 6
+"""Most drives that a sentence names."""
 
 
 def method_words(r: RunReport) -> tuple[str, ...]:
@@ -31,14 +35,18 @@ def _what(r: RunReport) -> list[str]:
         parts = [words.split(", ") for words in asked]
         common = ", ".join(part for part in parts[0] if all(part in other for other in parts))
         varied = f", in {len(asked)} variants" if len(asked) > 1 else ""
-        where = _links([links for links in dict.fromkeys(t.links for t in trials) if links])
+        where = _links([links for links in dict.fromkeys(t.links for t in trials) if links], plug_of(workload).place)
         what = f"workload {workload}" if common == workload else f"{workload}: {common}"
         out.append(f"{what}{varied}{where and f', on {where}'}.")
     return out
 
 
-def _links(links: list[str]) -> str:
-    return " and ".join(f"links {link} at once" if subject_of(link).is_sum else f"link {link}" for link in links)
+def _links(names: list[str], place: str) -> str:
+    """Return links or drives in words; of many drives their number."""
+    counts = {name: len(apart(name)) for name in names}
+    if place == DRIVE and sum(counts.values()) > _MOST_NAMED:
+        return " and ".join(f"{plural(count, 'drive')}{' at once' if count > 1 else ''}" for count in dict.fromkeys(counts.values()))
+    return " and ".join(f"{place}s {name} at once" if subject_of(name).is_sum else f"{place} {name}" for name in names)
 
 
 def _order(r: RunReport) -> str:
@@ -61,7 +69,9 @@ def _checks(r: RunReport) -> str:
     broken = [c for c in checks if c.broken]
     modes = len({c.mode for c in checks})
     pings = sum(c.by_ping for c in checks)
+    on_drives = all(plug_of(t.workload).place == DRIVE for t in r.trials)
     how = "with pings where an end of a link does not run the engine" if pings else "with real frames"
+    how = "by the state that the kernel reports" if on_drives else how
     sentence = f"Before its trials each of {plural(modes, 'mode')} was verified {how}, by {plural(len(checks), 'check')} in all"
     return f"{sentence}; {plural(len(broken), 'check')} did not hold at least once." if broken else f"{sentence}; all held."
 

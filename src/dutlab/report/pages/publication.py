@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 
 from dutlab.choices import STYLES
 from dutlab.errors import InputError
-from dutlab.report.model.run_report import ReadRun, RunReport
-from dutlab.report.model.table import Table
+from dutlab.report.model.run_report import LimitRow, ReadRun, RunReport
+from dutlab.report.model.table import Figure, Table
 from dutlab.report.model.words import plural
 from dutlab.report.plots.plot import Plot
 
@@ -42,6 +43,8 @@ class Publication:
     runs: tuple[RunReport, ...]
 
 
+_LAST = datetime.max.replace(tzinfo=UTC)
+"""Place of a run without a trial: after all others."""
 _SURE = ("shown", "likely", "possible")
 """Words of confidence, from most to least certain."""
 Builder = Callable[[Sequence[ReadRun], Sequence[RunReport]], Contents]
@@ -51,8 +54,13 @@ def publication(style: str, reads: Sequence[ReadRun], reports: Sequence[RunRepor
     """Return the runs in a style. Raises InputError if none of them has what the style shows."""
     from dutlab.report.pages.method_words import method_words  # noqa: PLC0415 -- only publications need it
 
-    build: Builder = importlib.import_module(STYLES[style]).contents
+    module = importlib.import_module(STYLES[style])
+    if getattr(module, "IN_TIME", False):
+        in_time = sorted(zip(reads, reports, strict=True), key=lambda of: min((r.started for r in of[0].records), default=_LAST))
+        reads, reports = [read for read, _ in in_time], [report for _, report in in_time]
+    build: Builder = module.contents
     contents = build(reads, reports)
+    contents = replace(contents, tables=tuple(_marked_once(table, reports) for table in contents.tables))
     if not contents.tables:
         done = sorted({r.cell.workload for read in reads for r in read.records})
         raise InputError(
@@ -63,26 +71,66 @@ def publication(style: str, reads: Sequence[ReadRun], reports: Sequence[RunRepor
         style=style,
         title=", ".join(dict.fromkeys(r.experiment for r in reports)),
         contents=contents,
-        certainty=tuple(words for r in reports for words in _certainty(r)),
-        limits=tuple(words for r in reports for words in _limits(r)),
+        certainty=tuple(words for r in reports for words in _certainty(r, run_words(r, reports))),
+        limits=tuple(f"{label_words(r, reports)}{words}" for r in reports for words in _limits(r)),
         methods=tuple((r.name, method_words(r)) for r in reports),
         runs=tuple(reports),
     )
 
 
+def _marked_once(table: Table, reports: Sequence[RunReport]) -> Table:
+    """Return the table with the notes that apply to every figure of a run as common marks; severe ones stay in the cells."""
+    marks = [set(cell.marks) for row in table.rows for cell in row.cells if isinstance(cell, Figure)]
+    common = set(table.common_marks)
+    for r in reports:
+        numbers = {note.number for note in r.notes}
+        of_run = [of for of in marks if of & numbers] if len(reports) > 1 else marks
+        common |= set.intersection(*of_run) - {note.number for note in r.severe} if of_run else set()
+    return replace(table, common_marks=tuple(sorted(common)))
+
+
+def run_words(report: RunReport, reports: Sequence[RunReport]) -> str:
+    """Return what distinguishes a run's sentences from those of the others, as `after: `; empty for a single run."""
+    if len(reports) == 1:
+        return ""
+    names = [r.experiment for r in reports]
+    return f"{report.experiment if names.count(report.experiment) == 1 else report.name}: "
+
+
+def label_words(report: RunReport, reports: Sequence[RunReport]) -> str:
+    """Return run_words() for sentences that begin with a label; empty if no other run has one of the run's labels."""
+    others = {label for r in reports if r is not report for label in r.labels}
+    return run_words(report, reports) if others & set(report.labels) else ""
+
+
 def _limits(r: RunReport) -> list[str]:
-    """Return a sentence for each mode, size and verdict, with the lowest confidence among its links."""
-    confidence_by_limit: dict[tuple[str, str], str] = {}
+    """Return a sentence for each verdict of each mode and size, with the lowest confidence among its places.
+
+    If a mode and size have several verdicts, or only some of its results have one, each sentence names its links and settings.
+    """
+    asked = {t.group: t.asked for t in r.trials} | {t.number: t.asked for t in r.trials}
+    cells: dict[str, list[tuple[str, LimitRow]]] = {}
     for row in r.limits:
-        if row.confidence:
-            key = (f"{row.label}, {row.size or row.workload}", row.words)
-            confidence_by_limit[key] = max(confidence_by_limit.get(key, "shown"), row.confidence, key=_SURE.index)
-    return [f"{about}: {words} ({sure})." for (about, words), sure in confidence_by_limit.items()]
+        of_trial = asked.get(row.trials[0], "") if row.trials else ""
+        cells.setdefault(f"{row.label}, {row.size or row.workload}", []).append((of_trial, row))
+    out = []
+    for about, rows in cells.items():
+        if len({row.words if row.confidence else "" for _, row in rows}) == 1:
+            sure = max((row.confidence for _, row in rows), key=lambda of: _SURE.index(of) if of else -1)
+            out += [f"{about}: {rows[0][1].words} ({sure})."] if sure else []
+            continue
+        places = len({row.links for _, row in rows}) > 1
+        settings = len({words for words, _ in rows}) > 1
+        for of_trial, row in rows:
+            where = [about, *([row.where] if places else []), *([of_trial] if settings and of_trial else [])]
+            out += [f"{', '.join(where)}: {row.words} ({row.confidence})."] if row.confidence else []
+    return list(dict.fromkeys(out))
 
 
-def _certainty(r: RunReport) -> list[str]:
-    repeats = f"{r.experiment}: {plural(r.course.repeats, 'repeat')}" + (f". {r.spread}" if r.spread else ".")
+def _certainty(r: RunReport, named: str) -> list[str]:
+    about = named or f"{r.experiment}: "
+    repeats = f"{about}{plural(r.course.repeats, 'repeat')}" + (f". {r.spread}" if r.spread else ".")
     if r.course.repeats < 2:  # noqa: PLR2004 -- one repeat has no spread
-        repeats = f"{r.experiment}: measured once; the spread between repeats is unknown."
+        repeats = f"{about}measured once; the spread between repeats is unknown."
     severe = [f"{note.text[:1].upper()}{note.text[1:]} ({plural(len(note.trials), 'trial')})." for note in r.severe]
-    return [repeats, *severe]
+    return [repeats, *(f"{named}{words}" for words in severe)]

@@ -8,31 +8,39 @@ from collections.abc import Sequence
 from dutlab.report.model.run_report import ReadRun, RunReport
 from dutlab.report.model.table import Cell, Column, Figure, Row, Table
 from dutlab.report.model.words import KPPS, PERCENT, Unit, column_words
-from dutlab.report.pages.publication import Contents
+from dutlab.report.pages.publication import Contents, run_words
+from dutlab.report.pages.specification import diagrams_of, specification_tables
+from dutlab.report.plots.curve_plot import curve_plot
 from dutlab.report.plots.of_report import plots_of_table
 from dutlab.report.plots.plot import Plot
 from dutlab.report.sections.soak_power import ERROR, POWER, STATES
-from dutlab.report.sections.sweep import RATE, rate_words
+from dutlab.report.sections.sweep import RATE, SWEEP, rate_words
 
-_PLOTTED = ("kpps", "delivered", "latency-p50")
+_PLOTTED = ("kpps", "mbps-l1", "delivered", "latency-p50")
 
 
 def contents(reads: Sequence[ReadRun], reports: Sequence[RunReport]) -> Contents:
     """Return the tables of every run: goodput or frame sizes of each drawing, then power states."""
     del reads
-    tables, plots = list[Table](), dict[str, tuple[Plot, ...]]()
+    answers, tables, plots = list[str](), list[Table](), dict[str, tuple[Plot, ...]]()
     for r in reports:
+        answers += [f"{run_words(r, reports)}{h.about}: {h.sentence}" for h in r.headlines]
         prefix = f"{r.name}-" if len(reports) > 1 else ""
         for drawing, table in r.drawn:
             drawn = plots_of_table(drawing, table, r)
             if drawing.kind == "links":
                 tables += [_goodput(prefix, table), *_shares(prefix, table)]
                 plots[tables[-1].slug] = tuple(drawn)
-            else:
+            elif drawing.kind == "sizes":
                 tables.append(_sizes(prefix, table))
                 plots[tables[-1].slug] = tuple(p for p in drawn if p.name.removeprefix(f"{table.slug}-") in _PLOTTED)
+        over = tuple(p for s in r.sections if s.workload == SWEEP for c in s.curves if (p := curve_plot(c, r.labels)) is not None)
+        if over and tables:
+            plots[tables[-1].slug] = (*plots.get(tables[-1].slug, ()), *over)
         tables += [_states(prefix, t) for s in r.sections for t in s.tables if t.slug == STATES]
-    return Contents(tuple(f"{h.about}: {h.sentence}" for r in reports for h in r.headlines), tuple(tables), plots)
+        tables += (specification := specification_tables(prefix, r))
+        plots |= {specification[-1].slug: diagrams_of(r)} if specification else {}
+    return Contents(tuple(answers), tuple(tables), plots)
 
 
 def _goodput(prefix: str, table: Table) -> Table:

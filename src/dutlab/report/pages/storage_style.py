@@ -13,12 +13,15 @@ from dutlab.report.model.groups import Group
 from dutlab.report.model.run_report import ReadRun, RunReport
 from dutlab.report.model.table import Column, Figure, Row, Table, number_text
 from dutlab.report.model.words import alike_names, better_of, in_order, setting_words, unit_of
-from dutlab.report.pages.publication import Contents
+from dutlab.report.pages.array_rows import HEALTHY, column_of, load_of, summary_rows
+from dutlab.report.pages.publication import Contents, label_words, run_words
+from dutlab.report.pages.specification import diagrams_of, specification_tables
+from dutlab.report.plots.plot import Plot
 from dutlab.report.sections.headline import compared
 from dutlab.store.record import PUBLISHED
 from dutlab.subject import FigureName, figure_name
 
-_WORKLOADS = frozenset({"fio", "storage-limit", "pts", "steps", "figures"})
+_WORKLOADS = frozenset({"fio", "storage-limit", "storage-latency", "pts", "steps", "figures"})
 _SYMBOLS = {MeasureUnit.BYTES: "B", MeasureUnit.BYTES_PER_S: "B/s"}
 _SCALES: Mapping[object, str] = {
     1.0: "", 1e3: "k", 1e6: "M", 1e9: "G", 1e12: "T", 2.0**10: "Ki", 2.0**20: "Mi", 2.0**30: "Gi", 2.0**40: "Ti",
@@ -28,51 +31,77 @@ _Text = tuple[str, tuple[str, str]]
 """Digits, and (parameter, unit) from the figure's name."""
 _NONE: _Text = ("", ("", ""))
 _RATES = {MeasureUnit.IOPS, MeasureUnit.BYTES_PER_S}
-_TIMES = ("latency_ns", "clat_p99_ns", "clat_mean_ns")
+_TIMES = ("latency_ns", "lat_p99_ns", "clat_p99_ns", "clat_mean_ns")
 """Latencies to show next to a rate, in order of preference."""
-_TOLD = {*_TIMES, "clat_p50_ns", "clat_p999_ns", "clat_p9999_ns", "capacity_bytes", "fio_cpu_cores", "host_cpu_cores"}
+_TOLD = {
+    *_TIMES,
+    "clat_p50_ns",
+    "clat_p999_ns",
+    "clat_p9999_ns",
+    "lat_p50_ns",
+    "lat_p999_ns",
+    "lat_p9999_ns",
+    "capacity_bytes",
+    "fio_cpu_cores",
+    "host_cpu_cores",
+}
 """Further figures that such tests print."""
 
 
 def contents(reads: Sequence[ReadRun], reports: Sequence[RunReport]) -> Contents:
     """Return tables of each run: arrays with the same settings side by side; arrays with different settings in a row each."""
-    tables, fast = list[Table](), list[str]()
+    tables, fast, plots = list[Table](), list[str](), dict[str, tuple[Plot, ...]]()
     for read, report in zip(reads, reports, strict=True):
         prefix = f"{read.run.name}-" if len(reads) > 1 else ""
         groups = [g for g in sorted(read.groups, key=lambda g: g.planned[0]) if g.cell.workload in _WORKLOADS and g.measured and _names(g)]
         alike = [(asked, [g for g in groups if _asked(g, groups) == asked]) for asked in dict.fromkeys(_asked(g, groups) for g in groups)]
         beside = [(asked, same) for asked, same in alike if len({g.label for g in same}) > 1]
         tables += [_arrays(prefix, beside, read)] if beside else []
-        fast += _fastest(beside, read) or report.answer.fast
+        fast += [f"{run_words(report, reports)}{line}" for line in _fastest(beside, read) or report.answer.fast]
         rest = [g for g in groups if not any(g in same for _, same in beside)]
         tables += [_workloads(prefix, rest, read)] if rest else []
-    words = [sentence for r in reports for s in r.sections if s.workload in _WORKLOADS for sentence in s.words]
-    return Contents((*fast, *words), tuple(tables), {})
+        specification = specification_tables(prefix, report) if tables else ()
+        tables += specification
+        plots |= {specification[-1].slug: diagrams_of(report)} if specification else {}
+    words = [f"{label_words(r, reports)}{line}" for r in reports for s in r.sections if s.workload in _WORKLOADS for line in s.words]
+    return Contents((*fast, *words), tuple(tables), plots)
 
 
 def _fastest(beside: Sequence[tuple[str, Sequence[Group]]], read: ReadRun) -> list[str]:
-    """Return a sentence per rate of the arrays with the same settings."""
-    sentences = []
+    """Return a sentence per rate of the arrays with the same settings and in the same state."""
+    labels, sentences = {g.label for _, same in beside for g in same}, []
     for asked, same in sorted(beside, key=lambda of: in_order(of[0])):
-        for name in dict.fromkeys(name for g in same for name in _names(g) if better_of(name) == "higher" and measure_unit(name) in _RATES):
-            named = [(g.label, value_of(g, g.cell.link_label, name, read.book)) for g in same]
-            about = ", ".join(word for word in (asked, (bare_name(name) or name).replace("_", " ")) if word)
-            if (line := compared(about, named, name, read.book)) is not None:
-                sentences.append(f"{line.about}: {line.sentence}")
+        states = {g.label: column_of(g, labels)[1] for g in same}
+        for state in dict.fromkeys(states.values()):
+            of = [g for g in same if states[g.label] == state]
+            for name in dict.fromkeys(
+                name for g in of for name in _names(g) if better_of(name) == "higher" and measure_unit(name) in _RATES
+            ):
+                named = [(g.label, value_of(g, g.cell.link_label, name, read.book)) for g in of]
+                about = ", ".join(word for word in (asked, (bare_name(name) or name).replace("_", " "), state) if word)
+                if len(named) > 1 and (line := compared(about, named, name, read.book)) is not None:
+                    sentences.append(f"{line.about}: {line.sentence}")
     return sentences
 
 
 def _arrays(prefix: str, beside: Sequence[tuple[str, Sequence[Group]]], read: ReadRun) -> Table:
-    labels = [label for label in read.labels if any(g.label == label for _, same in beside for g in same)]
+    """Return a row for each figure of the same settings and state; then capacity and processor time of each array."""
+    labels = {g.label for _, same in beside for g in same}
+    places = {g.planned[0]: column_of(g, labels) for _, same in beside for g in same}
+    shown = [label for label in read.labels if any(label == column for column, _ in places.values())]
     rows = []
     for asked, same in sorted(beside, key=lambda of: in_order(of[0])):
-        of = {g.label: g for g in same}
-        for name in dict.fromkeys(name for g in same for name in _names(g)):
-            texts = [_text(of[label], name, read) if label in of else _NONE for label in labels]
-            parameter, unit = next((heading for _, heading in texts if heading[0]), ("", ""))
-            row_label = f"{asked}: {parameter.replace('_', ' ')}" if asked else parameter
-            rows.append(Row("", (row_label, *(text for text, _ in texts), unit)))
-    columns = (Column("parameter"), *(Column(label, align="right") for label in labels), Column("unit"))
+        for state in sorted({places[g.planned[0]][1] for g in same}):  # the healthy state is the empty text
+            of = {column: g for g in same if (column := places[g.planned[0]][0]) and places[g.planned[0]][1] == state}
+            for name in dict.fromkeys(name for g in of.values() for name in _names(g)):
+                texts = [_text(of[label], name, read) if label in of else _NONE for label in shown]
+                parameter, unit = next((heading for _, heading in texts if heading[0]), ("", ""))
+                about = ", ".join(filter(None, (asked, state)))
+                row_label = f"{about}: {parameter.replace('_', ' ')}" if about else parameter
+                rows.append(Row("", (row_label, *(text for text, _ in texts), unit)))
+    healthy = {label: [g for _, same in beside for g in same if places[g.planned[0]] == (label, HEALTHY)] for label in shown}
+    rows += [Row("", (parameter, *texts, unit)) for parameter, texts, unit in summary_rows(healthy, read.facts)]
+    columns = (Column("parameter"), *(Column(label, align="right") for label in shown), Column("unit"))
     return Table(f"{prefix}arrays", "Arrays side by side", columns, tuple(rows), first="")
 
 
@@ -83,20 +112,25 @@ def _workloads(prefix: str, groups: Sequence[Group], read: ReadRun) -> Table:
     several = len({g.cell.links for g in groups}) > 1
     if several:
         groups = sorted(groups, key=lambda g: ([in_order(str(g.cell.params.get(k, ""))) for k in asked], len(g.cell.links), g.cell.links))
+    loads = {g.planned[0]: load_of(g, read.facts) for g in groups}
+    loaded = any(load is not None for load in loads.values())
     rows = []
     for g in groups:
+        load = loads[g.planned[0]]
         texts = {name: _text(g, name, read) for name in _names(g)}
         for name, (text, (_, unit)) in texts.items():
             if measure_unit(name) in _RATES:
                 text_later, (_, unit_later) = _later(name, texts)
                 params = (str(g.cell.params.get(k, "")) for k in asked)
                 drives = (g.cell.link_label,) if several else ()
-                rows.append(Row("", (*params, *drives, g.label, text, unit, text_later, unit_later)))
+                busy = ("" if load is None else f"{load * 100:.3g}",) if loaded else ()
+                rows.append(Row("", (*params, *drives, g.label, text, unit, *busy, text_later, unit_later)))
     heads = (*(Column(k.replace("_", " "), name=k) for k in asked), *([Column("drives")] if several else []), Column("array"))
     of_times = {str(row.cells[-1]) for row in rows} - {""}
     alike = len(of_times) == 1  # then the head has the unit; tables for programs keep a column of it
     latency = Column(f"latency, {of_times.pop()}" if alike else "latency", name="latency", align="right")
-    columns = (*heads, Column("value", align="right"), Column("unit"), latency, Column("latency unit", shown=not alike))
+    cpu = (Column("CPU, %", name="cpu_percent", align="right"),) if loaded else ()
+    columns = (*heads, Column("value", align="right"), Column("unit"), *cpu, latency, Column("latency unit", shown=not alike))
     return Table(f"{prefix}workloads", "Each workload", columns, tuple(rows), first="")
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
+from dutlab.measures import BIT_RATES, MeasureUnit, measure_unit
 from dutlab.report.model.figures import value_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.run_report import ReadRun, RunReport
 from dutlab.report.model.table import Cell, Column, Figure, Row, Table
-from dutlab.report.model.words import Unit, unit_of
+from dutlab.report.model.words import Unit, chosen_rate, name_words, unit_of
 from dutlab.report.pages.publication import Contents
 from dutlab.spec.workloads.setting import ELSEWHERE
 from dutlab.store.record import PUBLISHED
@@ -57,7 +58,8 @@ def _head(figure: str, places: Sequence[tuple[Group, str]]) -> Column:
     """Return a figure's column: the published one, if all published columns agree."""
     rows = [row for g, _ in places for r in g.measured for row in r.tables.get(PUBLISHED, ()) if row.get("figure") == figure]
     columns = {(str(row["column"]), float(scale)) for row in rows if isinstance(scale := row.get("scale"), int | float)}
-    if len(columns) != 1:
-        return Column(figure.replace("_", " "), figure, unit_of(figure))
+    in_bits = measure_unit(figure) in BIT_RATES or measure_unit(figure) is MeasureUnit.BYTES_PER_S
+    if len(columns) != 1 or (chosen_rate() is not None and in_bits):
+        return Column(name_words(figure), figure, unit_of(figure))
     ((column, scale),) = columns
     return Column(column.replace("_", " "), figure, Unit("", scale, _DIGITS), column)

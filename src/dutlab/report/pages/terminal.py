@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
@@ -22,8 +22,14 @@ MOST_LINES = 40
 """Largest number of lines of a table in an answer, so that the answer stays on the screen."""
 LONGEST_WORD = 24
 """Longest word that is not broken, so that no path or address widens the table."""
-_SHADES = {"lower": (52, 88, 124), "higher": (22, 28, 34), "": (17, 18, 19)}
-"""Better direction → background colours (of 256): weak, middle, strong; red for figures of which less is better."""
+_SHADES = {"lower": (58, 94, 130), "higher": (17, 24, 25), "": (237, 239, 241)}
+"""Better direction → background colours (of 256): weak, middle, strong. As on pages: amber where less is better, blue where more is."""
+
+
+_WITH_SPREAD = 2
+"""Parts of a figure with a spread."""
+_KEPT = "\x01"
+"""A space at which no line is broken, while widths are computed."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +87,8 @@ def terminal_table(table: Table, *, width: int = 80, colour: bool = False) -> It
     heads = [*([_Place((table.first,))] if table.first else [])]
     heads += [_Place((_clean(table.head(i, flat=True)),), right=table.columns[i].numeric) for i in table.shown]
     rows = [_row(table, n, colour=colour) for n in range(len(table.rows))]
-    of_columns = list(zip(heads, *rows, strict=True))
+    of_columns = _beside(list(zip(heads, *rows, strict=True)), width)
+    heads, *rows = map(list, zip(*of_columns, strict=True))
     for block in _blocks(of_columns, width):
         widths = _widths([of_columns[n] for n in block], width)
         for nth, line in enumerate((heads, *rows)):
@@ -128,6 +135,25 @@ def _parts(table: Table, i: int, cell: Cell) -> tuple[str, ...]:
     return (f"{number_text(cell, table.units[i])}{marks}", *([spread] if spread else []))
 
 
+def _beside(of_columns: Sequence[tuple[_Place, ...]], width: int) -> list[tuple[_Place, ...]]:
+    """Return the columns with each spread on the line of its figure, if the table is not wider than `width` then; else unchanged."""
+    joined = [(head, *_with_spreads(places)) if head.right else (head, *places) for head, *places in of_columns]
+    fits = sum(max(1, *(p.natural for p in of)) + GAP for of in joined) - GAP <= width
+    return joined if fits else list(of_columns)
+
+
+def _with_spreads(places: Sequence[_Place]) -> list[_Place]:
+    """Return the figures of a column with their spreads in brackets, in a column of their own; unchanged without spreads."""
+    ends = [f" ({p.parts[1]})" if len(p.parts) == _WITH_SPREAD else "" for p in places]
+    most = max(map(len, ends), default=0)
+    if not most:
+        return list(places)
+    return [
+        replace(p, parts=(p.parts[0] + end.ljust(most).replace(" ", _KEPT),)) if p.parts and p.right else p
+        for p, end in zip(places, ends, strict=True)
+    ]
+
+
 def _blocks(of_columns: Sequence[Sequence[_Place]], width: int) -> list[list[int]]:
     """Return the columns of each block; text columns before the first figure are in every block, unless they take half of it."""
     least = [max(p.least for p in of) for of in of_columns]
@@ -161,7 +187,7 @@ def _lines(places: Sequence[_Place], widths: Sequence[int]) -> Iterator[str]:
             text = lines[n] if n < len(lines) else ""
             padded = text.rjust(width) if place.right else text.ljust(width)
             out.append(f"\x1b[48;5;{place.field};97m{padded}\x1b[0m" if place.field and text else padded)
-        yield (" " * GAP).join(out).rstrip()
+        yield (" " * GAP).join(out).replace(_KEPT, " ").rstrip()
 
 
 def _wrapped(text: str, width: int, *, initial_indent: str = "", subsequent_indent: str = "") -> list[str]:

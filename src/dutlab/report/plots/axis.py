@@ -6,6 +6,7 @@ import math
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 
 from dutlab.report.model.words import NARROW_SPACE
 from dutlab.report.plots.palette import FAINT, GRID, QUIET
@@ -13,8 +14,10 @@ from dutlab.report.plots.svg import SvgDrawing, text_width
 
 TICK_SIZE = 13.0
 """Font size at axes, in pixels; a plot shrinks to three quarters on a phone."""
-TICK_GAP, TICK_ROW = 6.0, 16.0
+TICK_GAP, TICK_ROW = 9.0, 16.0
 """Space between two tick labels, and distance of two lines of them, in pixels."""
+OUTSIDE = 16.0
+"""Distance by which the texts of ticks may lie beyond the ends of the axis, in pixels."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,11 @@ def rows_below(wanted: Sequence[tuple[float, str]]) -> list[int]:
     return [row for row, _, _ in taken]
 
 
+def named(title: str, scale: Scale) -> str:
+    """Return the title of an axis, with the name of a logarithmic scale."""
+    return f"{title} (log)" if scale.log else title
+
+
 def draw_y_axis(d: SvgDrawing, scale: Scale, *, left: float, right: float, title: str) -> float:
     """Draw horizontal grid lines with values and a title. Returns how far left of `left` the text reaches."""
     ticks = scale.ticks()
@@ -69,7 +77,7 @@ def draw_y_axis(d: SvgDrawing, scale: Scale, *, left: float, right: float, title
     for tick in ticks:
         d.line(left, scale(tick), right, scale(tick), colour=GRID)
         d.text(left - 8, scale(tick), tick_words(tick), size=TICK_SIZE, colour=QUIET, anchor="end")
-    d.turned_text(left - widest - 16, (scale.at_low + scale.at_high) / 2, title, size=TICK_SIZE, colour=QUIET)
+    d.turned_text(left - widest - 16, (scale.at_low + scale.at_high) / 2, named(title, scale), size=TICK_SIZE, colour=QUIET)
     return widest + 32
 
 
@@ -77,15 +85,53 @@ def draw_x_axis(
     d: SvgDrawing, scale: Scale, *, top: float, bottom: float, title: str, ticks: Sequence[float], words: Mapping[float, str] | None = None
 ) -> float:
     """Draw vertical grid lines with values or `words`, and a title below. Returns how far below `bottom` the text reaches."""
-    labels = [(words or {}).get(tick) or tick_words(tick) for tick in ticks]
-    lines = rows_below([(scale(tick), text) for tick, text in zip(ticks, labels, strict=True)]) if words else [0] * len(ticks)
-    for tick, text, row in zip(ticks, labels, lines, strict=True):
+    for tick in ticks:
         d.line(scale(tick), top, scale(tick), bottom, colour=GRID)
-        d.text(scale(tick), bottom + 14 + TICK_ROW * row, text, size=TICK_SIZE, colour=QUIET, anchor="middle")
-    lower = TICK_ROW * max(lines, default=0)
+    if words:
+        lower = draw_words_below(
+            d, [(scale(t), words.get(t) or tick_words(t), QUIET) for t in ticks], bottom, (scale.at_low, scale.at_high)
+        )
+    else:
+        lower = 0.0
+        for tick in ticks:
+            d.text(scale(tick), bottom + 14, tick_words(tick), size=TICK_SIZE, colour=QUIET, anchor="middle")
     d.line(scale.at_low, bottom, scale.at_high, bottom, colour=FAINT)
-    d.text((scale.at_low + scale.at_high) / 2, bottom + 34 + lower, title, size=TICK_SIZE, colour=QUIET, anchor="middle")
+    middle = (scale.at_low + scale.at_high) / 2
+    d.text(middle, bottom + 34 + lower, named(title, scale), size=TICK_SIZE, colour=QUIET, anchor="middle")
     return 46 + lower
+
+
+def draw_words_below(d: SvgDrawing, ticks: Sequence[tuple[float, str, str]], bottom: float, ends: tuple[float, float]) -> float:
+    """Draw (place, text, colour) of each tick below an axis, its texts in one line and moved apart, with lines that do not cross.
+
+    Texts that have no room in one line get several, and short ticks. Returns the height that they take beyond one line without lines.
+    """
+    ordered = sorted(ticks)
+    places = spread_words([(place, words) for place, words, _ in ordered], ends[0] - OUTSIDE, ends[1] + OUTSIDE)
+    if places is None:
+        rows = rows_below([(place, words) for place, words, _ in ordered])
+        for (place, words, colour), row in zip(ordered, rows, strict=True):
+            d.line(place, bottom, place, bottom + 5, colour=FAINT)
+            d.text(place, bottom + 15 + TICK_ROW * row, words, size=TICK_SIZE, colour=colour, anchor="middle")
+        return TICK_ROW * max(rows, default=0) + 2
+    moved = any(abs(at - place) > 1 for (place, _, _), at in zip(ordered, places, strict=True))
+    for (place, words, colour), at in zip(ordered, places, strict=True):
+        d.path([(place, bottom), (place, bottom + 4), *([(at, bottom + 11)] if moved else [])], colour=FAINT, width=1)
+        d.text(at, bottom + (20 if moved else 15), words, size=TICK_SIZE, colour=colour, anchor="middle")
+    return 7.0 if moved else 2.0
+
+
+def spread_words(wanted: Sequence[tuple[float, str]], low: float, high: float) -> list[float] | None:
+    """Return the middles of texts in one line, as near to the `wanted` ones (ascending) as possible; None without room."""
+    widths = [text_width(words, TICK_SIZE) + TICK_GAP for _, words in wanted]
+    if not widths:
+        return []
+    offsets = list(accumulate(((a + b) / 2 for a, b in pairwise(widths)), initial=widths[0] / 2))
+    room = high - low - sum(widths)
+    if room < 0:
+        return None
+    starts = spread([place - low - of for (place, _), of in zip(wanted, offsets, strict=True)], 0.0, room)
+    return [low + start + of for start, of in zip(starts, offsets, strict=True)]
 
 
 def spread(wanted: Sequence[float], gap: float, end: float) -> list[float]:

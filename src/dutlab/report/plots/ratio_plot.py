@@ -9,7 +9,7 @@ from typing import Literal
 from dutlab.report.plots.axis import Scale, apart, draw_x_axis
 from dutlab.report.plots.palette import FAINT, GRID, INK, QUIET, SERIES
 from dutlab.report.plots.plot import Plot
-from dutlab.report.plots.svg import SvgDrawing, shortened, text_width
+from dutlab.report.plots.svg import SvgDrawing, distinct, text_width
 
 WIDTH, STEP = 300.0, 24.0
 TEXT_SIZE = 13.0
@@ -42,7 +42,7 @@ def ratio_plot(name: str, title: str, rows: Sequence[RatioRow], *, margin: float
     reach = max(1.02, *(max(r.high, 1 / r.low) for r in rows), 1 + (margin or 0.0)) * 1.03
     x = Scale(1 / reach, reach, 0.0, WIDTH, log=True)
     height = STEP * len(rows)
-    d = SvgDrawing()
+    d, short = SvgDrawing(), distinct((r.label for r in rows), _LONGEST)
     if margin is not None:
         d.rect(x(1 / (1 + margin)), 0, x(1 + margin) - x(1 / (1 + margin)), height, colour=GRID)
     below = draw_x_axis(d, x, top=0.0, bottom=height, title="times the baseline", ticks=apart(x, _ticks(reach)))
@@ -50,13 +50,16 @@ def ratio_plot(name: str, title: str, rows: Sequence[RatioRow], *, margin: float
     for n, row in enumerate(rows):
         middle = (n + 0.5) * STEP
         colour = _COLOUR[row.side]
-        d.text(-10, middle, shortened(row.label, _LONGEST), size=TEXT_SIZE, colour=INK, anchor="end")
+        d.text(-10, middle, short[row.label], size=TEXT_SIZE, colour=INK, anchor="end")
         d.line(0, middle, WIDTH, middle, colour=FAINT, width=0.5)
         d.line(x(row.low), middle, x(row.high), middle, colour=colour, width=3)
         d.mark(x(row.ratio), middle, _SHAPE[row.side], colour=colour, size=4.5)
         d.text(WIDTH + 10, middle, f"{row.ratio:.3f} {row.words}", size=TEXT_SIZE, colour=colour)
-    left = 18 + max(text_width(shortened(r.label, _LONGEST), TEXT_SIZE) for r in rows)
+    left = 18 + max(text_width(label, TEXT_SIZE) for label in short.values())
     right = 20 + max(text_width(f"{r.ratio:.3f} {r.words}", TEXT_SIZE) for r in rows)
+    for n, row in enumerate(rows):
+        told = [row.label, f"{row.ratio:.4f}, from {row.low:.4f} to {row.high:.4f}; {row.words}"]
+        d.told(0.0, n * STEP, WIDTH, STEP, told, at=x(row.ratio) + 12, right=WIDTH + right)
     box = (-left, -10.0, left + WIDTH + right, height + below + 10.0)
     return Plot(name, title, f"{title}: ratios with their intervals, a row each, on a logarithmic axis", d, box)
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 
 from dutlab.report.model.table import Cell, Figure, Row, Table
 from dutlab.report.model.words import Unit, unit_of
-from dutlab.report.plots.axis import TICK_ROW, TICK_SIZE, Scale, draw_y_axis, rows_below, spread
+from dutlab.report.plots.axis import TICK_SIZE, Scale, draw_words_below, draw_y_axis, spread
 from dutlab.report.plots.explored import Explored, ExploredLine, Point, View
-from dutlab.report.plots.palette import FAINT, GRID, INK, QUIET, series_colour, series_shape
+from dutlab.report.plots.palette import FAINT, GRID, INK, QUIET, series_colour, series_dash, series_shape
 from dutlab.report.plots.plot import Plot
-from dutlab.report.plots.svg import SvgDrawing, shortened, text_width
+from dutlab.report.plots.svg import SvgDrawing, distinct, text_width
 from dutlab.store.loads import BACKPRESSURE, DELIVERED
 from dutlab.subject import apart
 
@@ -21,6 +21,8 @@ LABEL_SIZE, LABEL_GAP = 13.5, 16.5
 LEFT = 74.0
 """Least width of the vertical axis's values and title, in pixels."""
 GENERATOR = "generator sent"
+RANGE_STEP, RANGES_WIDE = 5.0, 9.0
+"""Distance of the ranges of two modes at one size, and most of the first and the last one, in pixels."""
 MIX_ROOM = 0.8
 """Octaves between the longest frame and a column of mixes, and between such columns."""
 
@@ -96,13 +98,16 @@ def size_plot(table: Table, wanted: SizePlot, labels: Sequence[str]) -> Plot | N
     inside = [p for p in ceiling if p.y <= y.high]
     _draw_line(d, x, y, _clipped(ceiling, y.high), colour=QUIET, width=1.5, dash="2 3")
     _draw_line(d, x, y, reach, colour=FAINT, width=1.0)
+    shifts, short = _side_by_side(lines), distinct(labels)
     for label, points in lines.items():
-        place = labels.index(label)
-        _draw_series(d, x, y, points, colour=series_colour(place), shape=series_shape(place))
-    named = [_Label(shortened(label), x(p[-1].x), y(p[-1].y), series_colour(labels.index(label)), bold=True) for label, p in lines.items()]
+        _draw_series(d, x, y, points, place=labels.index(label), shift=shifts[label])
+    named = [
+        _Label(short[label], x(p[-1].x) + shifts[label], y(p[-1].y), series_colour(labels.index(label)), bold=True)
+        for label, p in lines.items()
+    ]
     named += [_Label("ceiling", x(inside[-1].x), y(inside[-1].y), QUIET, bold=False)] if inside and inside[-1] is ceiling[-1] else []
     named += [_Label(GENERATOR, x(reach[-1].x), y(reach[-1].y), QUIET, bold=False)] if reach else []
-    named += [_Label(f"{shortened(m, 20)}: no result", WIDTH, HEIGHT, QUIET, bold=False) for m in modes if m not in lines]
+    named += [_Label(f"{distinct(modes, 20)[m]}: no result", WIDTH, HEIGHT, QUIET, bold=False) for m in modes if m not in lines]
     right = _draw_labels(d, named, labels)
 
     title = f"{wanted.title}, {_of_links(table)}"
@@ -114,15 +119,21 @@ def size_plot(table: Table, wanted: SizePlot, labels: Sequence[str]) -> Plot | N
         drawing=d,
         box=(-left, -14.0, left + WIDTH + right, HEIGHT + 14.0 + below),
         note=_beyond(above, len(places), unit),
-        explored=_explored(table, wanted, places, x, {label: labels.index(label) for label in modes}),
+        explored=_explored(table, wanted, places, x, {label: labels.index(label) for label in modes}, shifts=shifts),
     )
 
 
-def _explored(table: Table, wanted: SizePlot, places: Mapping[str, float], x: Scale, modes: Mapping[str, int]) -> Explored:
+def _explored(
+    table: Table, wanted: SizePlot, places: Mapping[str, float], x: Scale, modes: Mapping[str, int], *, shifts: Mapping[str, float]
+) -> Explored:
     """Return the views of a figure: itself, other rates of the same frames, and its share of the ceiling, if the table has them."""
     others = [other for other in SIZE_PLOTS if other.figure in _RATES and other is not wanted] if wanted.figure in _RATES else []
     views = [view for of in (wanted, *others) for view in _views(table, of, places, modes)]
-    lines = [*(ExploredLine(label, place) for label, place in modes.items()), ExploredLine("ceiling", None), ExploredLine(GENERATOR, None)]
+    lines = [
+        *(ExploredLine(label, place, shifts.get(label, 0.0)) for label, place in modes.items()),
+        ExploredLine("ceiling", None),
+        ExploredLine(GENERATOR, None),
+    ]
     indices = [n for n in range(len(lines)) if any(view.points[n] for view in views)]
     return Explored(
         x_name="frame size", x_title="frame size, bytes with FCS", x_unit="bytes", x=x, fixed=True,
@@ -236,37 +247,40 @@ def _draw_line(d: SvgDrawing, x: Scale, y: Scale, points: Sequence[_Point], *, c
             d.line(x(p.x) - 11, y(p.y), x(p.x) + 11, y(p.y), colour=colour, width=width, dash=dash)
 
 
-def _draw_series(d: SvgDrawing, x: Scale, y: Scale, points: Sequence[_Point], *, colour: str, shape: str) -> None:
+def _side_by_side(lines: Mapping[str, Sequence[_Point]]) -> dict[str, float]:
+    """Return label → horizontal shift in pixels, so that ranges at one size lie beside one another; 0 without ranges."""
+    ranged = any(p.low < p.high for points in lines.values() for p in points)
+    step = min(RANGE_STEP, RANGES_WIDE / max(1, len(lines) - 1)) if ranged else 0.0
+    return {label: step * (n - (len(lines) - 1) / 2) for n, label in enumerate(lines)}
+
+
+def _draw_series(d: SvgDrawing, x: Scale, y: Scale, points: Sequence[_Point], *, place: int, shift: float) -> None:
+    colour = series_colour(place)
     pieces: list[list[tuple[float, float]]] = []
     for p in points:
         if not p.joined or p.mix or not pieces:
             pieces.append([])
         if not p.mix:
-            pieces[-1].append((x(p.x), y(p.y)))
+            pieces[-1].append((x(p.x) + shift, y(p.y)))
     for piece in pieces:
-        d.path(piece, colour=colour)
+        d.path(piece, colour=colour, dash=series_dash(place))
     for p in points:
-        d.line(x(p.x), y(p.low), x(p.x), y(p.high), colour=colour, width=1.5)
-        d.mark(x(p.x), y(p.y), shape, colour=colour)
+        d.line(x(p.x) + shift, y(p.low), x(p.x) + shift, y(p.high), colour=colour, width=1.5)
+        d.mark(x(p.x) + shift, y(p.y), series_shape(place), colour=colour)
 
 
 def _draw_sizes(d: SvgDrawing, x: Scale, places: Mapping[str, float]) -> float:
-    """Draw a tick and text at every size; texts that would overlap go a line lower. Returns the height they take."""
+    """Draw a tick and text at every size. Returns the height they take."""
     d.line(0, HEIGHT, WIDTH, HEIGHT, colour=FAINT)
     fixed = [p for s, p in places.items() if s.isdigit()]
     mixes = [p for s, p in places.items() if not s.isdigit()]
     if fixed and mixes:
         between = x(min(mixes) - MIX_ROOM / 2)
         d.line(between, 0, between, HEIGHT, colour=GRID)
-    ends = {min(fixed, default=0.0), max(fixed, default=0.0), *mixes}
-    wanted = sorted(places.items(), key=lambda kv: (kv[1] not in ends, kv[1]))
-    below = rows_below([(x(place), size) for size, place in wanted])
-    for (size, place), row in zip(wanted, below, strict=True):
-        d.line(x(place), HEIGHT, x(place), HEIGHT + 5 + TICK_ROW * row, colour=FAINT)
-        d.text(x(place), HEIGHT + 15 + TICK_ROW * row, size, size=TICK_SIZE, colour=INK if place in mixes else QUIET, anchor="middle")
-    rows = max(below)
-    d.text(WIDTH / 2, HEIGHT + 36 + TICK_ROW * rows, "frame size, bytes with FCS", size=TICK_SIZE, colour=QUIET, anchor="middle")
-    return 48.0 + TICK_ROW * rows
+    ticks = [(x(place), size, INK if place in mixes else QUIET) for size, place in places.items()]
+    lower = draw_words_below(d, ticks, HEIGHT, (0.0, WIDTH))
+    d.text(WIDTH / 2, HEIGHT + 36 + lower, "frame size, bytes with FCS", size=TICK_SIZE, colour=QUIET, anchor="middle")
+    return 48.0 + lower
 
 
 def _draw_labels(d: SvgDrawing, named: Sequence[_Label], labels: Sequence[str]) -> float:
@@ -278,7 +292,7 @@ def _draw_labels(d: SvgDrawing, named: Sequence[_Label], labels: Sequence[str]) 
     for label, at in zip(ordered, spread([n.y for n in ordered], LABEL_GAP, HEIGHT), strict=True):
         d.line(label.x + 7, label.y, WIDTH + 12, at, colour=FAINT, width=0.75)
         d.text(WIDTH + 16, at, label.text, size=LABEL_SIZE, colour=label.colour, bold=label.bold)
-    return 20 + max(text_width(shortened(text), LABEL_SIZE) for text in (*labels, GENERATOR, *(n.text for n in named)))
+    return 20 + max(text_width(text, LABEL_SIZE) for text in (*distinct(labels).values(), GENERATOR, *(n.text for n in named)))
 
 
 def _beyond(above: Sequence[tuple[float, str]], sizes: int, unit: Unit) -> str:

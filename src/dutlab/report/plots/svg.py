@@ -5,13 +5,17 @@ Colours are attributes with values of the light scheme, so that any viewer shows
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from html import escape
+from itertools import takewhile
 from typing import Literal
 
-from dutlab.report.plots.palette import GRID, INK, PAPER, dark_rules
+from dutlab.report.plots.palette import FAINT, GRID, INK, PAPER, dark_rules
 
 FONT = "Inter, 'Helvetica Neue', Helvetica, Arial, 'Liberation Sans', sans-serif"
+TOLD_SIZE, TOLD_STEP = 12.5, 16.0
+TOLD_RULE = ".told:hover>g{display:inline}"
+"""CSS that shows the values of an area while the pointer is on it."""
 WIDE = 0.58
 """Width of an average letter, in font sizes; a safe estimate, since text is not measured."""
 Anchor = Literal["start", "middle", "end"]
@@ -27,16 +31,36 @@ def shortened(text: str, most: int = 30) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
+def distinct(texts: Iterable[str], most: int = 30) -> dict[str, str]:
+    """Return name → name for a drawing: of at most `most` letters where names stay different, else whole.
+
+    The end is cut first. If names are alike then, the middle is cut instead, and last what they begin with.
+    """
+    names = list(dict.fromkeys(texts))
+    if not names:
+        return {}
+    half = (most - 1) // 2
+    begun = sum(1 for _ in takewhile(lambda letters: len(set(letters)) == 1, zip(*names, strict=False))) if len(names) > 1 else 0
+    begun = names[0].rfind(" ", 0, begun) + 1 or begun  # at a word, so that no number is cut
+    cuts = (
+        {t: shortened(t, most) for t in names},
+        {t: t if len(t) <= most else f"{t[:half]}…{t[half + 1 - most :]}" for t in names},
+        {t: t if len(t) <= most else shortened(f"…{t[begun:]}", most) for t in names},
+    )
+    return next((cut for cut in cuts if len(set(cut.values())) == len(names)), {name: name for name in names})
+
+
 class SvgDrawing:
     """Elements of a drawing in drawing order: later ones cover earlier ones."""
 
     def __init__(self) -> None:
         self._elements: list[str] = []
+        self._told: list[str] = []
 
     def copy(self) -> SvgDrawing:
         """Return a copy to draw on."""
         drawing = SvgDrawing()
-        drawing._elements = [*self._elements]
+        drawing._elements, drawing._told = [*self._elements], [*self._told]
         return drawing
 
     def line(self, x1: float, y1: float, x2: float, y2: float, *, colour: str = GRID, width: float = 1, dash: str = "") -> None:
@@ -53,13 +77,14 @@ class SvgDrawing:
         """Draw a filled box."""
         self._elements.append(f'<rect x="{_n(x)}" y="{_n(y)}" width="{_n(width)}" height="{_n(height)}" fill="{colour}"/>')
 
-    def mark(self, x: float, y: float, shape: str, *, colour: str, size: float = 4) -> None:
-        """Draw a filled mark centred on a point: circle, square, triangle-up, triangle-down, diamond or cross."""
+    def mark(self, x: float, y: float, shape: str, *, colour: str, size: float = 4, hollow: bool = False) -> None:
+        """Draw a mark centred on a point: circle, square, triangle-up, triangle-down, diamond or cross."""
+        paint = f'fill="{PAPER}" stroke="{colour}" stroke-width="1.5"' if hollow else f'fill="{colour}"'
         if shape == "circle":
-            self._elements.append(f'<circle cx="{_n(x)}" cy="{_n(y)}" r="{_n(size)}" fill="{colour}"/>')
+            self._elements.append(f'<circle cx="{_n(x)}" cy="{_n(y)}" r="{_n(size)}" {paint}/>')
             return
         corners = " ".join(f"{_n(x + dx * size)},{_n(y + dy * size)}" for dx, dy in _CORNERS[shape])
-        self._elements.append(f'<polygon points="{corners}" fill="{colour}"/>')
+        self._elements.append(f'<polygon points="{corners}" {paint}/>')
 
     def text(
         self,
@@ -89,9 +114,25 @@ class SvgDrawing:
             f"{escape(text, quote=False)}</text>"
         )
 
+    def told(self, x: float, y: float, width: float, height: float, lines: Sequence[str], *, at: float, right: float) -> None:
+        """Make an area that shows `lines` while the pointer is on it, from `at` on, but not beyond `right`. It needs no script."""
+        wide = max(text_width(line, TOLD_SIZE) for line in lines) + 14
+        left = min(at, right - wide)
+        high = len(lines) * TOLD_STEP + 8
+        top = y + height / 2 - high / 2
+        words = "".join(
+            f'<text x="{_n(left + 7)}" y="{_n(top + 4 + TOLD_STEP * (n + 0.72))}" font-size="{_n(TOLD_SIZE)}" fill="{INK}">'
+            f"{escape(line, quote=False)}</text>"
+            for n, line in enumerate(lines)
+        )
+        box = f'x="{_n(left)}" y="{_n(top)}" width="{_n(wide)}" height="{_n(high)}" rx="3" fill="{PAPER}" stroke="{FAINT}"'
+        area = f'x="{_n(x)}" y="{_n(y)}" width="{_n(width)}" height="{_n(height)}" fill="none" pointer-events="all"'
+        self._told.append(f'<g class="told"><rect {area}/><g display="none"><rect {box}/>{words}</g></g>')
+
     def inline(self, box: tuple[float, float, float, float], described: str) -> str:
         """Return SVG for a page, which decides its size, with a label for screen readers. `box` is x, y, width, height."""
-        return f'<svg role="img" aria-label="{escape(described)}" {_view(box)} font-family="{FONT}">{"".join(self._elements)}</svg>'
+        label = f'role="img" aria-label="{escape(described)}"'
+        return f'<svg {label} {_view(box)} font-family="{FONT}">{"".join((*self._elements, *self._told))}</svg>'
 
     def file(self, box: tuple[float, float, float, float], title: str, described: str) -> str:
         """Return a standalone SVG file, in the colours of the reader's scheme."""
@@ -102,7 +143,7 @@ class SvgDrawing:
         return (
             f'<svg xmlns="http://www.w3.org/2000/svg" role="img" {size} font-family="{FONT}">'
             f"<title>{escape(title, quote=False)}</title><desc>{escape(described, quote=False)}</desc>"
-            f"<style>{dark}</style>{paper}{''.join(self._elements)}</svg>\n"
+            f"<style>{dark}{TOLD_RULE}</style>{paper}{''.join((*self._elements, *self._told))}</svg>\n"
         )
 
 

@@ -11,9 +11,12 @@ from dutlab.analysis.verdict import Verdict
 from dutlab.printable import printable
 from dutlab.report.model.words import Unit, plural, unit_for, with_two_digits
 from dutlab.report.questions.compared import ComparedPair
+from dutlab.report.sections.headline import DISTINCT, times_words
 from dutlab.stats.rank import p_words
 
 _LONGEST_HEAD = 24
+MOST_ONCE = 8
+"""Most ratios of cells that were measured once in one sentence."""
 _UNPROVEN = "no difference proven"
 
 
@@ -36,6 +39,7 @@ def compared_rows(pair: ComparedPair) -> tuple[list[str], list[list[str]]]:
 def compared_words(pair: ComparedPair) -> Iterator[str]:
     """Yield the reasons of a comparison's verdicts, in sentences."""
     yield from _reasons(pair.comparisons, _repeats(pair))
+    yield from _once(pair)
     if (all_of := pair.together) is not None:
         yield _together(all_of, pair.design)
     yield _about_design(pair)
@@ -86,6 +90,18 @@ def _together(of: Together, design: RunOrder) -> str:
     return (
         f"all {of.cells} cells together: {of.words}, ratio {_ratio(of.ratio)} ({p_words(of.p)}, {of.blocks[0]} and {of.blocks[1]} {unit})"
     )
+
+
+def _once(pair: ComparedPair) -> Iterator[str]:
+    """Yield how many times one side's figures were those of the other, where each was measured once."""
+    ratios = [(c, c.ratio.ratio) for c in pair.comparisons if c.first and c.second and c.first.n == c.second.n == 1 and c.ratio]
+    apart = [(c, ratio) for c, ratio in ratios if ratio > 0 and max(ratio, 1 / ratio) >= DISTINCT]
+    names = (printable(pair.first), printable(pair.second)) if pair.first != pair.second else ("the first", "the second")
+    for n, (more, less) in enumerate((names, names[::-1])):
+        texts = [f"{times_words(max(r, 1 / r))} in {printable(c.pair.label)} · {c.pair.figure}" for c, r in apart if (r > 1) is (n == 1)]
+        if texts:
+            rest = f", and in {len(texts) - MOST_ONCE} more cells" if len(texts) > MOST_ONCE else ""
+            yield f"each measured once, so another run may differ: {more} ÷ {less} is {', '.join(texts[:MOST_ONCE])}{rest}"
 
 
 def _reasons(comparisons: Sequence[Comparison], repeats: Collection[int]) -> Iterator[str]:

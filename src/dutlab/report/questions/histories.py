@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 from math import ceil
 
 from dutlab.analysis.history import Cause, History, HistoryPoint, LevelChange, SpreadOf, history
@@ -22,6 +23,10 @@ from dutlab.subject import apart
 from dutlab.workloads import main_figures
 
 _MOST_TICKS = 10
+_YEAR, _DAY, _MINUTE = 4, 10, 16
+"""Letters of the start of a run, as `2026-11-21T08:01:00`, up to its year, its day and its minute."""
+_MOST_DATES, _MOST_LONG_DATES = 6, 4
+"""Largest number of dates at an axis, without and with their year."""
 HEADS = ("cell", "figure", "runs", "levels", "newest level", "next run, 95 %")
 _HEADROOM = "headroom_ratio"
 _HELD_AGAINST_THE_RIG = (("throughput_pps", "reference_pps"), ("received_pps", "max_received_pps"))
@@ -105,13 +110,15 @@ def histories(
     """
     asked = CompareRequest(figures, better=better or {})
     by_cell: dict[str, _Values] = {}
+    started: dict[str, str] = {}
     workloads: dict[str, str] = {}
     for f in found:
         label = cell_label(f.mode, f.factors, f.workload, f.frame_size, name_words(f.link, apart(f.links), f.workload))
         workloads[label] = f.workload
+        started[f.run] = f.started
         by_cell.setdefault(label, {}).setdefault(f.figure, {}).setdefault(f.run, []).append(f.value)
     out = [
-        CellHistory(label, name, history(list(_points(of_cell, name))), asked.side_of(name))
+        CellHistory(label, name, history(list(_points(of_cell, name, started))), asked.side_of(name))
         for label, of_cell in by_cell.items()
         for name in figures or main_figures(workloads[label], of_cell)
         if name in of_cell
@@ -126,7 +133,7 @@ _Values = dict[str, dict[str, list[float]]]
 """Figure → run → value of each trial."""
 
 
-def _points(of_cell: _Values, name: str) -> Iterator[HistoryPoint]:
+def _points(of_cell: _Values, name: str, started: Mapping[str, str]) -> Iterator[HistoryPoint]:
     """Yield the runs of a figure; for frames a second, each with the rig's rate computed from headroom."""
     rates = next((names for names in _HELD_AGAINST_THE_RIG if any(n in of_cell for n in names)), ())
     is_rate = measure_unit(name) is MeasureUnit.PPS
@@ -134,7 +141,7 @@ def _points(of_cell: _Values, name: str) -> Iterator[HistoryPoint]:
         ratios = of_cell.get(_HEADROOM, {}).get(run, [])
         results = [of for n in rates if n in of_cell and len(of := of_cell[n].get(run, [])) == len(ratios)]
         rigs = [ratio * max(of) for ratio, *of in zip(ratios, *results, strict=True)] if results and is_rate else []
-        yield HistoryPoint(run, tuple(values), float(f"{median(rigs):.{_DIGITS}g}") if rigs else None)
+        yield HistoryPoint(run, tuple(values), float(f"{median(rigs):.{_DIGITS}g}") if rigs else None, started[run])
 
 
 def history_rows(found: Iterable[CellHistory]) -> list[tuple[str, ...]]:
@@ -149,13 +156,36 @@ def history_plot(of: CellHistory, place: int) -> Plot | None:
     levels = [Line(f"level {n}", ((a.first + 1.0, a.value), (a.last + 1.0, a.value)), "asked") for n, a in enumerate(of.found.levels, 1)]
     moments = [Moment(before.last + 1.5, _ratio(change.ratio)) for before, change in zip(of.found.levels, of.found.changes, strict=False)]
     curve = Curve(
-        slug=f"history-{place}", title=f"{of.label}: {of.figure}", x_title="run, oldest first", x="runs", y_title=_axis(of), y=of.figure,
+        slug=f"history-{place}", title=f"{of.label}: {of.figure}",
+        x_title=", ".join(filter(None, ("run, oldest first", _common(points)))), x="runs", y_title=_axis(of), y=of.figure,
         lines=(runs, *levels), moments=tuple(moments),
-        x_ticks=tuple((float(n), str(n)) for n in range(1, len(points) + 1, ceil(len(points) / _MOST_TICKS))),
+        x_ticks=tuple(_ticks(points)),
     )  # fmt: skip
     ends = " to ".join(dict.fromkeys(p.run for p in (points[0], points[-1])))
     drawn = curve_plot(curve, [runs.label])
     return None if drawn is None else replace(drawn, source=f"{ends} · dutlab")
+
+
+def _common(points: Sequence[HistoryPoint]) -> str:
+    """Return what the starts of all runs have in common, for the title of their axis: the day or the year; empty without either."""
+    starts = {p.started for p in points}
+    common = next((length for length in (_DAY, _YEAR) if len({start[:length] for start in starts}) == 1), 0)
+    return next(iter(starts))[:common] if all(starts) else ""
+
+
+def _ticks(points: Sequence[HistoryPoint]) -> Iterator[tuple[float, str]]:
+    """Yield the place and the text of each tick: the date of the first run of a day, or times of one day; without dates, numbers."""
+    if not all(p.started for p in points):
+        yield from ((float(n), str(n)) for n in range(1, len(points) + 1, ceil(len(points) / _MOST_TICKS)))
+        return
+    known = len(_common(points))
+    places = dict[str, int]()
+    for n, p in enumerate(points, 1):
+        places.setdefault(p.started[: _MINUTE if known == _DAY else _DAY], n)
+    step = ceil(len(places) / (_MOST_DATES if known else _MOST_LONG_DATES))
+    for start, n in list(places.items())[::step]:
+        day = date.fromisoformat(start[:_DAY])
+        yield float(n), {_DAY: start[_DAY + 1 :], _YEAR: f"{day.day} {day:%b}"}.get(known, start)
 
 
 def _level(of: CellHistory) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 from dutlab.errors import InputError
 from dutlab.printable import printable
 from dutlab.spec.factors import VERSION
+from dutlab.store.additions import attached_facts
 from dutlab.store.cell_figures import key_of
 from dutlab.store.needed import needed_cells
 from dutlab.store.read import reading
@@ -58,7 +59,9 @@ def _open_run(run: RunFolder) -> ComparedRun:
     if short := len(needed_cells(run.plan, records)) - len(records):
         faults.append(f"{run.name}: {short} trials of the plan have no record that can be read")
     hosts = {name: {k: v for k, v in facts.items() if k != "host"} for name, facts in run.hosts().items()}
-    return ComparedRun(run.name, tuple(records), {**run.resolved, "hosts": hosts, "tools": tools}, tuple(faults))
+    attached = attached_facts(run.path, faults)
+    facts = {**run.resolved, "hosts": hosts, "tools": tools, **({"attached": attached} if attached else {})}
+    return ComparedRun(run.name, tuple(records), facts, tuple(faults))
 
 
 def insist_different(runs: Sequence[Path]) -> None:

@@ -29,4 +29,5 @@ def shown_additions(run: Path, folder: str, faults: list[str]) -> Iterator[Shown
         kind = next((kind for first, kind in _PICTURES.items() if content.startswith(first)), "")
         shown = kind and len(content) <= _LARGEST_INSIDE
         picture = f"data:image/{kind};base64,{b64encode(content).decode('ascii')}" if shown else ""
-        yield ShownAddition(of.text, of.by, added, of.file, href, of.sha256 or "", of.size_bytes or 0, picture)
+        facts = tuple((of.facts or {}).items())
+        yield ShownAddition(of.text, of.by, added, of.file, href, of.sha256 or "", of.size_bytes or 0, picture, of.host or "", facts)

@@ -13,11 +13,13 @@ from dutlab.doubts import DoubtKind
 from dutlab.measures import MeasureUnit, bare_name, is_exact, measure_unit
 from dutlab.report.model.figures import value_of
 from dutlab.report.model.groups import Group
-from dutlab.report.model.notes import NoteBook
+from dutlab.report.model.notes import DoubtNote, NoteBook
 from dutlab.report.model.run_report import Answer, LimitRow, NextStep, RunReport
 from dutlab.report.model.table import Cell, Column, Figure, Missing, Row, Table, Value, figure_text
 from dutlab.report.model.words import SIZES, alike_names, asked_of_all, better_of, column_words, in_order, plural, setting_words, size_order
+from dutlab.report.sections.factors import FACTORS
 from dutlab.report.sections.headline import counted, overall_words, spread_sentence
+from dutlab.report.sections.pairs import PAIRS
 from dutlab.report.sections.steps import STEPS, found_in_outputs
 from dutlab.stats.ratio import FEWEST
 from dutlab.subject import Way, figure_name, joined, share_of, subject_of
@@ -55,9 +57,11 @@ def answer_of(report: RunReport, groups: Sequence[Group], book: NoteBook) -> Ans
     cells = [of for table in tables for row in table.rows for of in zip(table.columns, row.cells, strict=True)]
     values = [cell for column, cell in cells if isinstance(cell, Figure | Missing) and not is_exact(column.figure)]
     counts = any(isinstance(cell, Figure) and is_exact(column.figure) for column, cell in cells)
+    at_head = tuple(_at_head(report))
     return Answer(
         fast=tuple(_fast(report, of, book)),
         sure=(*((_COUNTED,) if counts else ()), *_sure(report, tables, values)),
+        at_head=at_head,
         limited="" if report.busy else _limited(report.limits, groups),
         next=tuple(_next(report, values)),
         tables=tables,
@@ -66,7 +70,13 @@ def answer_of(report: RunReport, groups: Sequence[Group], book: NoteBook) -> Ans
 
 def _tables(report: RunReport, groups: Sequence[Group], book: NoteBook) -> Iterator[tuple[str, Table]]:
     """Yield (workload, table) in the order of the sections. A heat map of hosts is used as it is."""
+    of_factors = {s.workload for s in report.sections if s.slug.startswith(FACTORS)}
     for section in report.sections:
+        if section.slug.startswith(FACTORS):
+            yield section.workload, replace(section.tables[0], again=True)
+            continue
+        if section.workload in of_factors or section.slug == PAIRS:
+            continue
         if section.workload == STEPS and (found := found_in_outputs(section)) is not None:
             yield section.workload, found
             continue
@@ -337,6 +347,10 @@ def _row_words(table: Table, row: Row, place: int | None = None) -> str:
         for c, cell in zip(table.columns, row.cells, strict=True)
         if c.head in {"link", "drive", "frames", "of", "asked", "client"} and isinstance(cell, str) and cell
     ]
+    if any(c.name == "mode" for c in table.columns):  # a factor experiment: the mode alone, and other factors with their names
+        at_figure = next(n for n, c in enumerate(table.columns) if c.figure)
+        named = [(c, str(cell)) for c, cell in zip(table.columns[:at_figure], row.cells, strict=False) if cell]
+        return ", ".join(cell if c.name == "mode" else f"{c.head} {cell}" for c, cell in named)
     by_column = table.same_figure and not any(c.group == _OF_WHICH for c in table.columns)
     at = [table.columns[place].head] if place is not None and by_column else []
     if at and words and any(c.head == "client" for c in table.columns):  # of a matrix: client and server
@@ -350,25 +364,44 @@ def _row_words(table: Table, row: Row, place: int | None = None) -> str:
 def _sure(report: RunReport, tables: Sequence[Table], values: Sequence[Value]) -> Iterator[str]:
     if any(isinstance(v, Figure) for v in values) and (sentence := spread_sentence(values)):
         yield sentence
-    without = Counter(t.status for t in report.unsuccessful)
-    if without:
-        counts = ", ".join(f"{n} {status}" for status, n in sorted(without.items()))
-        n = sum(without.values())
-        yield f"{n} of {plural(len(report.trials), 'trial')} {'has' if n == 1 else 'have'} no result: {counts}."
-    if report.repeated and not report.busy:
-        yield report.repeated
-    if report.lab is not None:
-        yield "Measured in an embedded lab: compare these figures with one another, not with hardware."
-    if report.simulated:
-        yield f"Simulated: the readings of {', '.join(report.simulated)}; these and figures from them are made up."
+    without, lab, simulated = _without_result(report), _of_lab(report), _of_simulation(report)
+    yield from filter(None, (without, report.repeated if not report.busy else "", lab, simulated))
     common = {mark for t in tables for mark in t.common_marks}
     marks = {mark for v in values if isinstance(v, Figure) for mark in v.marks}
     bare = not any(isinstance(v, Figure) for v in values)
     for note in report.notes:
         is_marked = note.number in marks and (note.grade != "note" or note.number not in common)
         if is_marked or note.grade == "severe" or (bare and note.grade == "warning"):
-            every = len(report.trials) > 1 and len(note.trials) == len(report.trials)
-            yield f"[{note.number}] {note.grade}: {note.text} ({'all ' if every else ''}{plural(len(note.trials), 'trial')})."
+            yield _of_note(report, note)
+
+
+def _at_head(report: RunReport) -> Iterator[str]:
+    """Yield the sentences of `_sure()` whose content is in the banner of a page too."""
+    yield from filter(None, (_without_result(report), _of_lab(report), _of_simulation(report)))
+    yield from (_of_note(report, note) for note in report.severe)
+
+
+def _without_result(report: RunReport) -> str:
+    without = Counter(t.status for t in report.unsuccessful)
+    if not without:
+        return ""
+    counts = ", ".join(f"{n} {status}" for status, n in sorted(without.items()))
+    n = sum(without.values())
+    return f"{n} of {plural(len(report.trials), 'trial')} {'has' if n == 1 else 'have'} no result: {counts}."
+
+
+def _of_lab(report: RunReport) -> str:
+    return "" if report.lab is None else "Measured in an embedded lab: compare these figures with one another, not with hardware."
+
+
+def _of_simulation(report: RunReport) -> str:
+    words = "these and figures from them are made up"
+    return f"Simulated: the readings of {', '.join(report.simulated)}; {words}." if report.simulated else ""
+
+
+def _of_note(report: RunReport, note: DoubtNote) -> str:
+    every = len(report.trials) > 1 and len(note.trials) == len(report.trials)
+    return f"[{note.number}] {note.grade}: {note.text} ({'all ' if every else ''}{plural(len(note.trials), 'trial')})."
 
 
 def _limited(limits: Sequence[LimitRow], groups: Sequence[Group]) -> str:

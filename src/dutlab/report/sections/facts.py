@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -57,7 +58,8 @@ def fact_summary(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("system", _joined(facts.get("os"), _part(facts, "kernel").get("release"))),
         ("virtual", _joined(facts.get("virtual"))),
         ("processor", _joined(cpu.get("model"), _count(cpu.get("cores"), "core"), _of(threads, "threads a core: {}"), cpu.get("governor"))),
-        ("memory", _joined(_of(facts.get("memory_bytes"), "{:.1f} GB", 1e9))),
+        ("memory", _joined(_of(facts.get("memory_bytes"), "{:.1f} GB", 1e9), *_module_words(facts.get("dimms")))),
+        ("controller", _joined(*(_of(_part(facts, "bmc").get(key), words) for key, words in _CONTROLLER))),
         ("clock", _joined(facts.get("clocksource"))),
         ("mitigations", ", ".join(in_force)),
         ("programs", "; ".join(versions)),
@@ -69,6 +71,24 @@ def fact_summary(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
         if (more := len(of_kind) - _MOST_OF_A_KIND) > 0:
             rows.append(("and", f"{more} more {kind}"))
     return [(name, _cut(words)) for name, words in rows if words]
+
+
+_CONTROLLER = (("maker", "{}"), ("product", "product {}"), ("firmware", "firmware {}"))
+
+
+def _module_words(dimms: object) -> list[str]:
+    """Return memory modules in words, equal ones once with their number: `4 × 8.59 GB DDR4 2133 MT/s`."""
+    modules = [module for module in dimms if isinstance(module, Mapping)] if isinstance(dimms, (list, tuple)) else []
+    words = Counter(
+        " ".join(
+            filter(None, (
+                _of(module.get("size_bytes"), "{:.3g} GB", 1e9), _of(module.get("type"), "{}"),
+                _of(module.get("mts_now", module.get("mts")), "{} MT/s"), _of(module.get("part"), "({})"),
+            ))
+        )
+        for module in modules
+    )  # fmt: skip
+    return [f"{number} × {text}" for text, number in words.items() if text]
 
 
 def _port_words(port: Mapping[str, Any]) -> str:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 
 from dutlab.report.model.curve import Curve, Line
+from dutlab.report.model.figures import value_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import ReadRun, Section
-from dutlab.report.model.table import Column, Row, Table
+from dutlab.report.model.table import Column, Figure, Row, Table
 from dutlab.report.model.words import alike_names, latency_text, setting_words
 from dutlab.report.sections import tool_figures
 from dutlab.report.sections.watched import sums_over_time
@@ -25,10 +26,15 @@ SHARES = (50.0, 90.0, 95.0, 99.0, 99.9, 99.99, 99.999, 99.9999)
 LEAST_BEYOND = 10
 """Least number of I/Os above a percentile for it to be printed."""
 _DEPTH = "iodepth"
-_TICKS = tuple((1 / (1 - share / 100), f"{share:g} %") for share in (50.0, 90.0, 99.0, 99.9, 99.99, 99.999, 99.9999))
-_OVER_DEPTH = (("iops", "iops", "IOPS", "rate", "all_iops"), ("clat", "clat_mean_ns", "mean latency", "mean latency", "clat_mean_ns"))
+SHARE_TICKS = tuple((1 / (1 - share / 100), f"{share:g} %") for share in (50.0, 90.0, 99.0, 99.9, 99.99, 99.999, 99.9999))
+_JOBS = "numjobs"
+_AXES = {_DEPTH: "depth", _JOBS: "jobs"}
+"""Numeric options that figures are drawn over → name of the axis."""
+_OVER = (("iops", "iops", "IOPS", "rate", "all_iops"), ("clat", "clat_mean_ns", "mean latency", "mean latency", "clat_mean_ns"))
 """Slug, measure, words, axis title, and name of the axis's figure."""
 _DRAWN = {Way.READ: "read", Way.WRITE: "written"}
+MOST_OPEN = 24
+"""Most rows of a table of all cells that is not folded below a table over depth and jobs."""
 MOST_LINES = 8
 """Largest number of lines in a plot; more are hard to tell apart."""
 
@@ -36,9 +42,11 @@ MOST_LINES = 8
 def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """Return the section: the tool's figures, percentiles and plots."""
     base = tool_figures.section(read, groups, labels, book)
-    table = _percentiles(groups)
-    curves = (*_over_depth(groups), *_distributions(groups), *_over_time(read.run, groups))
-    return replace(base, tables=(*base.tables, *table), curves=curves)
+    grids = tuple(_grids(groups, book))
+    rows = tuple(replace(table, folded=bool(grids) and len(table.rows) > MOST_OPEN) for table in base.tables)
+    over = [curve for option in _AXES for curve in _over(option, groups)]
+    curves = (*over, *_distributions(groups), *_over_time(read.run, groups))
+    return replace(base, tables=(*grids, *rows, *_percentiles(groups)), curves=curves)
 
 
 def bins_of(group: Group) -> dict[str, Counter[int]]:
@@ -65,11 +73,12 @@ def percentile_of(bins: Mapping[int, int], percent: float) -> int | None:
 
 
 def _percentiles(groups: Sequence[Group]) -> tuple[Table, ...]:
+    names = _set_names(groups)
     rows = [
         Row(
             group.label,
             (
-                group.cell.link_label,
+                names[group.cell.link_label],
                 _asked(group, groups),
                 way,
                 *(_told(percentile_of(bins, share)) for share in SHARES),
@@ -97,7 +106,7 @@ def _distributions(groups: Sequence[Group]) -> Iterator[Curve]:
         sorted(distributions, key=lambda of: (of[0].cell.link_label, of[1])), key=lambda of: (of[0].cell.link_label, of[1])
     ):
         of = list(same)
-        lines = [Line(_line(g, [other for other, *_ in of]), _exceedance(bins)) for g, _, bins in of]
+        lines = [Line(_line(g, [other for other, *_ in of]), exceedance(bins)) for g, _, bins in of]
         if lines := [line for line in lines if len(line.points) > 1][:MOST_LINES]:
             yield Curve(
                 slug=f"fio-latency-{way}-{links}",
@@ -109,11 +118,11 @@ def _distributions(groups: Sequence[Group]) -> Iterator[Curve]:
                 lines=tuple(lines),
                 scale="log",
                 x_scale="log",
-                x_ticks=_TICKS,
+                x_ticks=SHARE_TICKS,
             )
 
 
-def _exceedance(bins: Mapping[int, int]) -> tuple[tuple[float, float], ...]:
+def exceedance(bins: Mapping[int, int]) -> tuple[tuple[float, float], ...]:
     """Return points (N, ns), one for each bin with at least ten I/Os above it: one I/O in N takes longer than ns."""
     count, reached, points = sum(bins.values()), 0, []
     for value in sorted(bins):
@@ -124,37 +133,74 @@ def _exceedance(bins: Mapping[int, int]) -> tuple[tuple[float, float], ...]:
     return tuple(p for p in points if p[0] >= 2)  # noqa: PLR2004 - the median: below it such an axis shows nothing
 
 
-def _depth(group: Group) -> float | None:
-    depth = options_of(group.cell.setting).get(_DEPTH, "")
-    return float(depth) if depth.isdecimal() else None
+def _number(group: Group, option: str) -> float | None:
+    text = options_of(group.cell.setting).get(option, "")
+    return float(text) if text.isdecimal() else None
 
 
-def _over_depth(groups: Sequence[Group]) -> Iterator[Curve]:
-    """Yield curves over depth with a line per mode and other settings, if depths differ."""
-    usable = [g for g in groups if g.measured and _depth(g) is not None]
+def _over(option: str, groups: Sequence[Group]) -> Iterator[Curve]:
+    """Yield curves over a numeric option of fio, with a line per mode and other settings. Too many lines make a plot for each of these."""
+    usable = [g for g in groups if g.measured and _number(g, option) is not None]
     for links in dict.fromkeys(g.cell.link_label for g in usable):
         same = [g for g in usable if g.cell.link_label == links]
-        for slug, measure, words, title, axis in _OVER_DEPTH:
-            lines = dict[str, list[tuple[float, float]]]()
-            for group in same:
-                for way in _DRAWN:
-                    values = [v for r in group.measured if (v := r.figures.get(links, {}).get(way_figure(way, measure))) is not None]
-                    if values:
-                        label = _line(group, same, without=(_DEPTH,)) + (f", {way.value}s" if len(_ways(group)) > 1 else "")
-                        lines.setdefault(label, []).append((_depth(group) or 0.0, median(values)))
-            if points_by_label := {label: sorted(points) for label, points in lines.items() if len(points) > 1}:
+        panels = dict[str, list[Group]]()
+        for g in same:
+            panels.setdefault(_line(g, same, without=_AXES), []).append(g)
+        whole = len(_lines_over(option, same, links, _OVER[0][1])) <= MOST_LINES
+        for n, (panel, of_panel) in enumerate([("", same)] if whole else panels.items()):
+            for slug, measure, words, title, axis in _OVER:
+                lines = _lines_over(option, of_panel, links, measure)
+                if not lines:
+                    continue
+                left_out = len(lines) - MOST_LINES
                 yield Curve(
-                    slug=f"fio-depth-{slug}-{links}",
-                    title=f"{words[0].upper()}{words[1:]} over depth: {drives_words(same[0])}",
-                    x_title="depth",
-                    x="depth",
+                    slug=f"fio-{_AXES[option]}-{slug}-{links}{f'-{n}' if n else ''}",
+                    title=f"{words[0].upper()}{words[1:]} over {_AXES[option]}: {', '.join(filter(None, (drives_words(same[0]), panel)))}",
+                    x_title=_AXES[option],
+                    x=_AXES[option],
                     y_title=title,
                     y=axis,
-                    lines=tuple(Line(label, tuple(points)) for label, points in list(points_by_label.items())[:MOST_LINES]),
+                    lines=tuple(Line(label, tuple(points)) for label, points in list(lines.items())[:MOST_LINES]),
                     scale="log",
                     x_scale="log",
-                    x_ticks=tuple((depth, f"{depth:g}") for depth in sorted({x for points in points_by_label.values() for x, _ in points})),
+                    x_ticks=tuple((x, f"{x:g}") for x in sorted({x for points in lines.values() for x, _ in points})),
+                    note=f"The table has {left_out} more lines." if left_out > 0 else "",
                 )
+
+
+def _lines_over(option: str, groups: Sequence[Group], links: str, measure: str) -> dict[str, list[tuple[float, float]]]:
+    """Return label → points over an option, those with two or more points."""
+    lines = dict[str, list[tuple[float, float]]]()
+    for group in groups:
+        for way in _DRAWN:
+            values = [v for r in group.measured if (v := r.figures.get(links, {}).get(way_figure(way, measure))) is not None]
+            if values:
+                label = _line(group, groups, without=(option,)) + (f", {way.value}s" if len(_ways(group)) > 1 else "")
+                lines.setdefault(label, []).append((_number(group, option) or 0.0, median(values)))
+    return {label: sorted(points) for label, points in lines.items() if len(points) > 1}
+
+
+def _grids(groups: Sequence[Group], book: NoteBook) -> Iterator[Table]:
+    """Yield a shaded table of IOPS for each mode and other settings: a row per number of jobs, a column per depth."""
+    usable = [g for g in groups if g.measured and all(_number(g, option) is not None for option in _AXES)]
+    panels = dict[tuple[str, str], list[Group]]()
+    for g in usable:
+        panels.setdefault((g.cell.link_label, _line(g, usable, without=_AXES)), []).append(g)
+    for n, ((links, panel), same) in enumerate(panels.items(), 1):
+        cells = {(_number(g, _JOBS) or 0.0, _number(g, _DEPTH) or 0.0): g for g in same}
+        all_jobs, depths = (sorted({key[at] for key in cells}) for at in (0, 1))
+        if len(all_jobs) < 2 or len(depths) < 2:  # noqa: PLR2004 -- one of either is a line, not a grid
+            continue
+        for way in sorted(set.union(*map(_ways, same)), key=list(_DRAWN).index):
+            figure = way_figure(way, "iops")
+            columns = (Column("jobs"), *(Column(f"depth {depth:g}", figure, spread=False) for depth in depths))
+            rows = tuple(
+                Row("", (f"{jobs:g}", *(value_of(cells.get((jobs, d)), links, figure, book) for d in depths))) for jobs in all_jobs
+            )
+            about = ", ".join(filter(None, (drives_words(same[0]), panel or f"{way.value}s")))
+            marks = book.common([v.marks for row in rows for v in row.cells if isinstance(v, Figure)])
+            title = f"Rate over depth and jobs: {about}"
+            yield Table(f"fio-grid-{n}-{way.value}", title, columns, rows, marks, first="", shaded=True, again=True)
 
 
 def _over_time(run: RunFolder, groups: Sequence[Group]) -> Iterator[Curve]:
@@ -186,11 +232,17 @@ def drives_words(group: Group) -> str:
     return group.cell.link_label if len(group.cell.links) == 1 else f"{len(group.cell.links)} drives"
 
 
-def _line(group: Group, groups: Sequence[Group], *, without: Sequence[str] = ()) -> str:
+def _set_names(groups: Sequence[Group]) -> dict[str, str]:
+    """Return a short name of each set of drives, by its label: the number of drives, where no two sets have the same number."""
+    names = {g.cell.link_label: drives_words(g) for g in groups}
+    return names if len(set(names.values())) == len(names) else {label: label for label in names}
+
+
+def _line(group: Group, groups: Sequence[Group], *, without: Collection[str] = ()) -> str:
     """Return the mode, if there are several, and those settings of this group that differ between groups."""
     mode = group.label if len({g.label for g in groups}) > 1 else ""
     return ", ".join(word for word in (mode, _asked(group, groups, without=without)) if word) or group.label
 
 
-def _asked(group: Group, groups: Sequence[Group], *, without: Sequence[str] = ()) -> str:
+def _asked(group: Group, groups: Sequence[Group], *, without: Collection[str] = ()) -> str:
     return setting_words(group.cell.setting, without={*alike_names(g.cell.setting for g in groups), *without})

@@ -95,6 +95,15 @@ def compared(about: str, named: Sequence[tuple[str, Value]], figure: str, book: 
     )
 
 
+DISTINCT = 1.05
+"""Least ratio that is printed of two values without a known spread."""
+
+
+def times_words(ratio: float) -> str:
+    """Return a ratio with three significant digits, as `5.85 ×`."""
+    return f"{ratio:.3g} ×" if ratio < 1000 else f"{ratio:.0f} ×"  # noqa: PLR2004 -- from there on `g` writes powers
+
+
 class _Values:
     """Values of named cells, and the sentences on their contest result."""
 
@@ -133,8 +142,25 @@ class _Values:
         if kind is AnswerKind.SHARED:
             return self._shared(slowest)
         among = ", the furthest apart" if len(self._have) > 2 else ""  # noqa: PLR2004 -- with two there are no others
+        if (once := self._once(top, low, among)) is not None:
+            return once
         both = f"{top} ({self.text(top)}) and {low} ({self.text(low)}){among}"
         return f"no difference is proven between {both}: {self._why(top, low)}"
+
+    def _once(self, top: str, low: str, among: str) -> str | None:
+        """Return the sentence on two cells that were measured once and differ by DISTINCT or more; None for others."""
+        comparison = self.between(top, low)
+        if comparison is not None and comparison.reason is not Reason.ONE_REPEAT:
+            return None
+        more, less = sorted((top, low), key=lambda name: self._have[name].median, reverse=True)
+        if (
+            (times := self._have[more].median / self._have[less].median) < DISTINCT
+            or self._have[more].at_least
+            or self._have[less].at_least
+        ):
+            return None
+        both = f"{more} ({self.text(more)}) is {times_words(times)} {less} ({self.text(less)}){among}"
+        return f"{both}, each measured once: one repeat shows no spread, so no difference is proven"
 
     def _fastest(self, fastest: str, slowest: str) -> str:
         best, worst = ("fastest", "slowest") if self._speed else ("best", "worst")

@@ -11,9 +11,10 @@ from typing import Any, Self
 from dutlab.analysis.limited import Core, Facts, Neighbour, what_limited
 from dutlab.measures import MeasureUnit, in_unit, measure_unit
 from dutlab.physics.ceilings.assumed import USUAL_MTU, other_goodputs
-from dutlab.physics.ceilings.ethernet import AROUND_PACKET_BYTES, TCP_HEADER_BYTES, TCP_TIMESTAMP_BYTES, Ip
+from dutlab.physics.ceilings.ethernet import AROUND_PACKET_BYTES
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import DoubtNote, NoteBook
+from dutlab.report.model.packets import GOODPUT, mtu_of, segments_per_s
 from dutlab.report.model.run_report import LimitRow
 from dutlab.report.model.words import SIZES, folded, size_order
 from dutlab.report.sections.watched import CoreMeans
@@ -42,7 +43,6 @@ _VOID = ("DISTURBED", "CPU_STOLEN")
 """Doubts below the highest grade that forbid a verdict, as all of the highest grade do."""
 _RIG = ("RIG_LIMITED", "LIMIT_OF_GENERATOR")
 _UNTESTED = "NO_UPPER_BOUND"
-_HEADERS = Ip.V4.value + TCP_HEADER_BYTES + TCP_TIMESTAMP_BYTES
 _TABLE_SIZE = "net.netfilter.nf_conntrack_max"
 _Place = tuple[str, tuple[str, ...], Identity]
 """Workload, links, and all parameters except the frame size."""
@@ -120,7 +120,7 @@ def _row(group: Group, near: _CellIndex, bed: LimitContext) -> LimitRow:
 
 def _facts(group: Group, near: _CellIndex, bed: LimitContext) -> Facts:
     (figure, link), place, size = group.main, _place(group), group.size
-    line, mtu, doubts = _ceiling(group, link, figure), _mtu(group, bed.mtus), _doubts(group, bed.book)
+    line, mtu, doubts = _ceiling(group, link, figure), mtu_of(group.cell, bed.mtus), _doubts(group, bed.book)
     tcp = figure == "goodput_bps"
     frames, steady = _is_frames(figure), figure in _ONE_LOAD
     flows = [f for r in group.measured for f in r.flows] if steady else []
@@ -138,7 +138,7 @@ def _facts(group: Group, near: _CellIndex, bed: LimitContext) -> Facts:
         void=tuple(filter(None, (bed.busy, *(_said(n, group) for n in doubts if _forbids(n, hot))))),
         rig=next((_said(n, group) for n in doubts if n.kind in _RIG), ""),
         untested=next((n.text for n in doubts if n.kind == _UNTESTED), ""),
-        pps=_pps(group, bed.mtus),
+        pps=packets_per_s(group, bed.mtus),
         mean_bytes=_mean_bytes(group, bed.mtus),
         asked=_figure(group, link, "intended_pps") if frames else None,
         sent=_figure(group, link, "offered_pps") if frames else None,
@@ -200,7 +200,7 @@ def _neighbours(group: Group, near: _CellIndex, bed: LimitContext) -> Iterable[N
     figure, link = group.main
     own = [g for g in near.of_label[_place(group), group.label] if g.size != group.size]
     for other in own or [g for g in near.others.get(_place(group), ()) if g.size != group.size]:
-        mean, pps, value = _mean_bytes(other, bed.mtus), _pps(other, bed.mtus), _figure(other, link, figure)
+        mean, pps, value = _mean_bytes(other, bed.mtus), packets_per_s(other, bed.mtus), _figure(other, link, figure)
         if mean and pps and value:
             line = _ceiling(other, link, figure)
             name = f"{other.size}-byte frames" if other.size.isdigit() else other.size
@@ -247,32 +247,22 @@ def _is_frames(figure: str) -> bool:
     return measure_unit(figure) is MeasureUnit.PPS
 
 
-def _pps(group: Group, mtus: Mapping[str, int]) -> float | None:
+def packets_per_s(group: Group, mtus: Mapping[str, int]) -> float | None:
     """Return frames a second; for goodput, its segments a second, if the MTU of the path is known."""
     figure, link = group.main
     if _is_frames(figure):
         return _figure(group, link, figure)
     if (counted := _figure(group, link, _LIKE_RECEIVED)) is not None:
         return counted
-    mtu, bits = _mtu(group, mtus), _figure(group, link, "goodput_bps")
-    return bits / 8 / (mtu - _HEADERS) if mtu and bits else None
-
-
-def _mtu(group: Group, mtus: Mapping[str, int]) -> int | None:
-    """Return the MTU from the factor, the imported table or the testbed file; None if there is none, or if the links differ."""
-    setting = group.cell.setting
-    told = group.cell.mtu(0) or (setting.mtu if isinstance(setting, ImportedSetting) else None) or 0
-    if told > _HEADERS:
-        return told
-    of_links = {mtus.get(link) for link in group.cell.links}
-    return of_links.pop() if len(of_links) == 1 else None
+    mtu, bits = mtu_of(group.cell, mtus), _figure(group, link, GOODPUT)
+    return segments_per_s(bits, mtu) if mtu and bits else None
 
 
 def _line_key(group: Group, bed: LimitContext) -> tuple[str, int | None, float, str] | None:
     """Return a key that cells over the same link share; None if the link is not known."""
     figure, link = group.main
     line = _ceiling(group, link, figure)
-    return None if line is None or not bed.one else (link, _mtu(group, bed.mtus), line, figure)
+    return None if line is None or not bed.one else (link, mtu_of(group.cell, bed.mtus), line, figure)
 
 
 def _doubts(group: Group, book: NoteBook) -> list[DoubtNote]:
@@ -305,7 +295,7 @@ def _mean_bytes(group: Group, mtus: Mapping[str, int]) -> float | None:
     if group.size.isdigit():
         return float(group.size)
     figure, link = group.main
-    if figure == "goodput_bps" and (mtu := _mtu(group, mtus)):
+    if figure == "goodput_bps" and (mtu := mtu_of(group.cell, mtus)):
         return float(mtu + AROUND_PACKET_BYTES - ETH_L1_OVERHEAD_BYTES)
     pps, bits = (_figure(group, link, name) for name in (figure, in_unit(figure, MeasureUnit.BPS_L1)))
     return bits / pps / 8 - ETH_L1_OVERHEAD_BYTES if _is_frames(figure) and pps and bits else None

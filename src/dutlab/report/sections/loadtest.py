@@ -11,7 +11,7 @@ from dutlab.report.model.groups import Group, by_size
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import ReadRun, Section
 from dutlab.report.model.table import Column, Figure, Missing, Row, Table, Value, figure_text
-from dutlab.report.model.words import PERCENT, SECONDS, Unit, plural, pps_text
+from dutlab.report.model.words import PERCENT, SECONDS, SIZES, Unit, alike_names, plural, pps_text, setting_words
 from dutlab.report.sections.headline import bounds
 from dutlab.spec.workloads.loadtest import LoadtestSetting
 from dutlab.spec.workloads.setting import ImportedSetting
@@ -47,9 +47,10 @@ def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book:
     del read
     groups = by_size(groups, labels)
     unit, wire = rate_unit(groups, "max_received_pps"), rate_unit(groups, "max_received_bps_l1")
-    notes = [_answer(g, book, unit, wire) for g in groups if g.measured] if len(groups) <= FEW else []
-    notes += [f"{g.label}, {g.cell.setting.size}: {note}." for g in groups for r in g.measured for note in r.notes]
-    rows = [row for g in groups for row in _rows(g, book)]
+    profile = {id(g): words for g, words in zip(groups, profiles(groups), strict=True)}
+    notes = [_answer(g, profile[id(g)], book, unit, wire) for g in groups if g.measured] if len(groups) <= FEW else []
+    notes += [f"{g.label}, {profile[id(g)]}: {note}." for g in groups for r in g.measured for note in r.notes]
+    rows = [row for g in groups for row in _rows(g, profile[id(g)], book)]
     marks = [v.marks for row in rows for v in row.cells if isinstance(v, Figure)]
     thresholds = dict.fromkeys(f"{percent:g} %" for g in groups if (percent := ramp_of(g.cell).threshold_percent) is not None)
     above = f"above {' or '.join(thresholds)}" if thresholds else "too high"
@@ -62,20 +63,33 @@ def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book:
         "to the end; frames that the DUT refuses count as lost there. Bits are on the wire, with preamble and gap; of both directions "
         "together they can be twice the line rate of one.",
         tables=(Table("loadtest", _CAPTION, columns, tuple(rows), book.common(marks)),),
-        curves=tuple(curve for g in groups if (curve := _curve(g)) is not None),
+        curves=tuple(curve for g in groups if (curve := _curve(g, profile[id(g)])) is not None),
         words=tuple(dict.fromkeys(notes)),
         answer=tuple(bounds(groups, ("max_received_pps",), book, _ended)),
     )
 
 
-def _answer(group: Group, book: NoteBook, unit: Unit, wire: Unit) -> str:
+def profiles(groups: Sequence[Group]) -> list[str]:
+    """Return the profile of each group: its frame size, and the settings that distinguish it from others of its mode, size and links."""
+    keys = [(g.label, g.cell.setting.size, g.cell.links) for g in groups]
+    if len(set(keys)) == len(keys):
+        return [g.cell.setting.size for g in groups]
+    same = alike_names(g.cell.setting for g in groups)
+    own = [setting_words(g.cell.setting, without={*same, *SIZES}) for g in groups]
+    flows = [g.cell.setting.traffic.flow_count if isinstance(g.cell.setting, LoadtestSetting) else 1 for g in groups]
+    if len(set(flows)) > 1:  # one flow is the default, which has no words
+        own = [", ".join(filter(None, (words, "1 flow" if count == 1 else ""))) for words, count in zip(own, flows, strict=True)]
+    return [f"{g.cell.setting.size}, {words}" if words else g.cell.setting.size for g, words in zip(groups, own, strict=True)]
+
+
+def _answer(group: Group, profile: str, book: NoteBook, unit: Unit, wire: Unit) -> str:
     """Return the sentence that the section begins with."""
     name = _names(group)[0]
     most, bits, share, point, at = (
         value_of(group, name, figure, book)
         for figure in ("max_received_pps", "max_received_bps_l1", "max_line_ratio", "saturation_pps", "saturation_s")
     )
-    sentence = f"{group.label}, {group.cell.setting.size}, {_direction(name)}: "
+    sentence = f"{group.label}, {profile}, {_direction(name)}: "
     if isinstance(most, Figure) and isinstance(bits, Figure) and isinstance(share, Figure):
         sentence += (
             f"{'' if most.at_least else 'at most '}{figure_text(most, unit)} received in a second, {figure_text(bits, wire)} on the wire, "
@@ -110,13 +124,13 @@ def _names(group: Group) -> list[str]:
     return sums_first(name for r in group.measured for name in r.figures) or [group.cell.link_label]
 
 
-def _rows(group: Group, book: NoteBook) -> list[Row]:
+def _rows(group: Group, profile: str, book: NoteBook) -> list[Row]:
     cell = group.cell
     return [
         Row(
             group.label,
             (
-                cell.setting.size,
+                profile,
                 _direction(name).replace(" ", _NO_BREAK),
                 *(_value(group, name, figure, book) for _, figure in _COLUMNS),
             ),
@@ -145,7 +159,7 @@ def _direction(name: str) -> str:
     return f"{of.places[0]}, {_WAYS[of.way]}"
 
 
-def _curve(group: Group) -> Curve | None:
+def _curve(group: Group, profile: str) -> Curve | None:
     """Return the curve of the first repeat, all directions together."""
     record = next((r for r in group.measured if r.tables.get("seconds")), None)
     if record is None:
@@ -158,11 +172,10 @@ def _curve(group: Group) -> Curve | None:
     series = ((label, _points(seconds, name, ramp_at)) for label, name in _LINES)
     lines = [Line(label, points, "asked" if label == "intended" else "found") for label, points in series if points]
     saturated = _saturated(record, joined(by_direction))
-    size = group.cell.setting.size
     repeats = len(group.measured)
     return Curve(
         slug=f"loadtest-{group.planned[0]}",
-        title=f"Ramp of {size}, {group.label}, {_direction(joined(by_direction))}",
+        title=f"Ramp of {profile}, {group.label}, {_direction(joined(by_direction))}",
         x_title="after the ramp began",
         x="at_s",
         y_title="frames a second",

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from dutlab.measures import BIT_RATES, MeasureUnit, measure_unit
+from dutlab.report.model.curve import Curve
 from dutlab.report.model.figures import figure_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.run_report import Section
@@ -39,13 +40,15 @@ _WORKS = (
 )
 
 
-def power_section(means: SampleMeans, groups: Sequence[Group], testbed: Mapping[str, Any]) -> tuple[Section, ...]:
+def power_section(
+    means: SampleMeans, groups: Sequence[Group], testbed: Mapping[str, Any], curves: Sequence[Curve] = ()
+) -> tuple[Section, ...]:
     """Return the section with a table per meter; none without watts. Workloads that show watts in their own section are left out."""
     groups = [g for g in groups if not plug_of(g.cell.workload).readings]
     trials = {r.trial for g in groups for r in g.measured}
     meters = sorted({w for trial, of in means.items() if trial in trials for w in of if w.unit == WATTS.name})
     tables = [_table(meter, means, groups, testbed) for meter in meters]
-    return (Section("power", "", "Power", _LEAD, tuple(tables)),) if tables else ()
+    return (Section("power", "", "Power", _LEAD if tables else "", tuple(tables), curves=tuple(curves)),) if tables or curves else ()
 
 
 def _table(meter: WatchedKey, means: SampleMeans, groups: Sequence[Group], testbed: Mapping[str, Any]) -> Table:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from dutlab.report.model.curve import Curve, Line
 from dutlab.report.model.figures import figure_of, rate_unit, value_of
@@ -21,6 +21,8 @@ from dutlab.stats.summary import median
 from dutlab.subject import part_figure
 
 _K = TypeVar("_K")
+_RATE = "throughput_pps"
+"""Rate at which latency and recovery are measured."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,7 @@ _SHOWN = (
         "latency",
         "Latency (§26.2) at the throughput: mean of the repeats; minimum and maximum over all frames",
         (
+            ("offered", "throughput_pps"),
             ("least", "latency_min_ns"),
             ("mean", "latency_mean_ns"),
             ("median", "latency_p50_ns"),
@@ -80,7 +83,7 @@ _SHOWN = (
         "recovery",
         "recovery",
         "System recovery (§26.5): from the end of an overload to the last lost frame",
-        (("recovery", "recovery_ns"),),
+        (("throughput", "throughput_pps"), ("recovery", "recovery_ns")),
     ),
     _Shown(
         "reset",
@@ -95,7 +98,6 @@ def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book:
     """Return the section: a table per test with a row per mode, set of links and frame size; curves of throughput and frame loss."""
     del read, labels
     scaled = _scale_words(groups)
-    unit = rate_unit(groups, "throughput_pps")
     tables = [_table(shown, scaled, groups, book) for shown in _SHOWN if _asked(groups, shown.test)]
     tables += variants(groups, scaled, book)
     tables += networks(groups)
@@ -110,9 +112,10 @@ def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book:
         title="RFC 2544",
         lead="Rates and frames are of all links and directions of a row together. Frames that the DUT's port did not take count as lost.",
         tables=tuple(tables),
-        curves=(*_throughput_curves(groups), *_loss_curves(groups)),
+        curves=(*_throughput_curves(groups), *_latency_curves(groups), *_loss_curves(groups), *_burst_curves(groups)),
         words=(
-            *dict.fromkeys(sentence for g in groups for sentence in _words(g, book, unit)),
+            *(_single_value(groups[0], book) if len(groups) == 1 else ()),
+            *dict.fromkeys(f"{_about(g)}: {note}" for g in groups for r in g.measured for note in r.notes),
             *_arrivals(groups),
             *latency_times.words(groups),
         ),
@@ -120,16 +123,33 @@ def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book:
     )
 
 
-def _words(group: Group, book: NoteBook, unit: Unit) -> Iterator[str]:
-    """Yield the throughput as section 26.1 states a single value, and the notes of the tests."""
-    about = f"{group.label}, {size_of(group)} bytes, {place_of(group)}"
+def _about(group: Group) -> str:
+    return f"{group.label}, {size_of(group)} bytes, {place_of(group)}"
+
+
+def _single_value(group: Group, book: NoteBook) -> Iterator[str]:
+    """Yield the throughput as section 26.1 states a single value: with its frame size and the highest rate."""
     value = value_of(group, group.cell.link_label, "throughput_pps", book)
     most = value_of(group, group.cell.link_label, "max_pps", book)
     if isinstance(value, Figure) and isinstance(most, Figure) and most.median:
+        unit = rate_unit([group], "throughput_pps")
         share = f"{value.median / most.median:.1%} of the highest rate, {figure_text(most, unit)}"
-        yield f"{about}: throughput {figure_text(value, unit)}, {share}."
+        yield f"{_about(group)}: throughput {figure_text(value, unit)}{_bounds(group, unit)}, {share}."
+
+
+def _bounds(group: Group, unit: Unit) -> str:
+    """Return the two rates that the throughput lies between, of all links and directions, over all repeats; empty if one was not found."""
+    found = []
     for record in group.measured:
-        yield from (f"{about}: {note}" for note in record.notes)
+        total = record.figures.get(group.cell.link_label, {}).get("throughput_pps")
+        for row in record.tables.get("throughput", ()):  # of each direction
+            low, high = row.get("lower_pps"), row.get("upper_pps")
+            if total and isinstance(low, int | float) and isinstance(high, int | float) and low:
+                found.append((total, total / low * high))
+    if not found:
+        return ""
+    low, high = min(lower for lower, _ in found), max(upper for _, upper in found)
+    return f" (no loss at {unit.text(low)}, loss at {unit.text(high)})"
 
 
 def _arrivals(groups: Sequence[Group]) -> Iterator[str]:
@@ -163,6 +183,8 @@ def _table(shown: _Shown, scaled: str, groups: Sequence[Group], book: NoteBook) 
     asked = [g for g in groups if of_test(g, shown.test)]
     cut = any(row["kind"] == "power" for g in asked for r in g.measured for row in r.tables.get("reset", ()))
     shows = [one for one in shown.columns if cut or one[1] != "power/reset_ns"]
+    if not any(figure in of for g in asked for r in g.measured for of in r.figures.values() for _, figure in shows if figure != _RATE):
+        shows = [one for one in shows if one[1] != _RATE]  # nothing was measured at that rate
     columns = (Column("links"), Column("frame size"), *(Column(*one) for one in shows), Column("trial"))
     rows = []
     for g in asked:
@@ -230,23 +252,44 @@ def _throughput_curves(groups: Sequence[Group]) -> list[Curve]:
     curves = []
     for direction, cells in _by(groups, direction_of).items():
         lines = [Line(label, _over_size(of_label, "throughput_pps")) for label, of_label in _by(cells, _line).items()]
-        lines.append(Line("highest rate", _over_size(cells, "max_pps")))
+        lines.append(Line("highest rate", _over_size(cells, "max_pps"), "asked"))
         note = "" if any(g.records and g.records[0].ceilings for g in cells) else "The medium has no rate: see the deviations."
-        curves.append(
-            Curve(
-                "-".join(["rfc2544-throughput", *file_words(cells[0])]),
-                f"Throughput, {direction}",
-                "frame size, bytes",
-                "frame_size",
-                "throughput",
-                "throughput_pps",
-                tuple(line for line in lines if line.points),
-                note=note,
-                x_scale="log",
-                x_ticks=tuple(dict.fromkeys((size, f"{size:.0f}") for line in lines for size, _ in line.points)),
-            )
-        )
+        slug = "-".join(["rfc2544-throughput", *file_words(cells[0])])
+        drawn = [line for line in lines if line.points]
+        curves.append(_size_curve(slug, f"Throughput, {direction}", "throughput", "throughput_pps", drawn, note=note))
     return [curve for curve in curves if curve.lines]
+
+
+def _latency_curves(groups: Sequence[Group]) -> Iterator[Curve]:
+    """Yield mean latency over frame size, with the least and the most of all frames; a plot per mode and set of links."""
+    for (label, place), cells in _by([g for g in groups if of_test(g, "latency")], lambda g: (g.label, place_of(g))).items():
+        ends = (("least", "latency_min_ns"), ("most", "latency_max_ns"))
+        lines = [Line("mean", _over_size(cells, "latency_mean_ns")), *(Line(words, _over_size(cells, of), "asked") for words, of in ends)]
+        lines = [line for line in lines if len(line.points) > 1]
+        if lines:
+            slug = "-".join(["rfc2544-latency", label, *file_words(cells[0])])
+            yield _size_curve(slug, f"Latency at the throughput, {label}, {place}", "latency", "latency_mean_ns", lines, scale="log")
+
+
+def _burst_curves(groups: Sequence[Group]) -> Iterator[Curve]:
+    """Yield the mean longest burst over frame size, one line per mode; a plot per set of links."""
+    for direction, cells in _by([g for g in groups if of_test(g, "back-to-back")], direction_of).items():
+        of_label = _by(cells, _line).items()
+        lines = [Line(label, points) for label, same in of_label if len(points := _over_size(same, "burst_mean_frames")) > 1]
+        if lines:
+            slug = "-".join(["rfc2544-back-to-back", *file_words(cells[0])])
+            yield _size_curve(slug, f"Back-to-back frames, {direction}", "mean burst without loss, frames", "burst_mean_frames", lines)
+
+
+def _size_curve(
+    slug: str, title: str, axis: str, figure: str, lines: Sequence[Line], *, note: str = "", scale: Literal["linear", "log"] = "linear"
+) -> Curve:
+    """Return a curve over frame size with a tick at each measured size."""
+    ticks = tuple(dict.fromkeys((size, f"{size:.0f}") for line in lines for size, _ in line.points))
+    return Curve(
+        slug, title, "frame size, bytes", "frame_size", axis, figure, tuple(lines),
+        note=note, scale=scale, x_scale="log", x_ticks=tuple(sorted(ticks)),
+    )  # fmt: skip
 
 
 def _line(group: Group) -> str:
@@ -278,7 +321,8 @@ def _loss_curves(groups: Sequence[Group]) -> list[Curve]:
 
 
 def _loss_points(group: Group) -> tuple[tuple[float, float], ...]:
-    return tuple((share, median([lost for _, lost in results.values()])) for share, results in _by_share(group, "frame_loss").items())
+    by_share = _by_share(group, "frame_loss")
+    return tuple((share, median([lost for _, lost in results.values()])) for share, results in sorted(by_share.items()))
 
 
 def _by(groups: Sequence[Group], key: Callable[[Group], _K]) -> dict[_K, list[Group]]:

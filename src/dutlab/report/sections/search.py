@@ -12,7 +12,7 @@ from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Headline, ReadRun, Section
 from dutlab.report.model.table import Column, Figure, Missing, Row, Table, Value
-from dutlab.report.model.words import size_order
+from dutlab.report.model.words import plural, size_order
 from dutlab.report.sections.headline import bounds, compared, first_of
 from dutlab.report.sections.rescored import Rescored, rescored
 from dutlab.report.sections.search_words import deviations, findings, no_upper
@@ -23,6 +23,10 @@ from dutlab.subject import joined, part_figure
 LEAD = """The lower bound is the highest rate that met the goal, the upper bound the lowest rate that missed it.
 Conditional throughput is the lower bound less its loss. Rates are intended rates; for links driven at once, their sum. Frames that the
 DUT's port did not take count as lost by the DUT; a rate that the generator did not reach is not a result of the DUT."""
+MOST_COURSES = 16
+"""Largest number of searches whose course is drawn."""
+SHOWN_WIDTHS = 8.0
+"""Range of rates that is drawn on each side of the bounds, as a multiple of their distance."""
 _COSTS = (("trials", "search_trials"), ("sent for", "search_sent_s"), ("saved", "search_saved_s"))
 
 
@@ -161,20 +165,55 @@ def _answer(answer: RescoredBounds, trials: tuple[int, ...]) -> Value:
 
 
 def _courses(groups: Sequence[Group]) -> Iterator[Curve]:
-    """Yield the rates in the order in which they were tried, for the first search of each mode."""
-    for (links, size), same in groupby(sorted(groups, key=_order), key=_place):
-        first = {g.label: g.measured[0] for g in same if g.measured and g.measured[0].tables.get("trials")}
+    """Yield the rates in the order in which they were tried, around the bounds of the first goal: a plot for the first search of a cell."""
+    searched = [g for g in sorted(groups, key=_order) if g.measured and g.measured[0].tables.get("trials")]
+    several = len({g.label for g in searched}) > 1
+    for group in searched[:MOST_COURSES]:
+        links, size = _place(group)
+        record, label = group.measured[0], group.label
+        goal = next(iter(record.tables.get("goals", ())), {})
+        rows = [row for row in record.tables["trials"] if row["counts"] == "yes"]
+        bounds_pps = [float(of) for name in ("lower_pps", "upper_pps") if isinstance(of := goal.get(name), int | float)]
+        span = _around(bounds_pps)
+        shown = [row for row in rows if span is None or span[0] <= float(row["load_pps"] or 0) <= span[1]]
+        words = ["Each mark is one trial: filled if its loss met the goal, hollow if it missed it."]
+        words += [f"Dashed: the bounds of {_goal_name(goal)}."] if bounds_pps else []
+        words += (
+            [f"{plural(more, 'trial')} at rates beyond this axis {'is' if more == 1 else 'are'} not drawn."]
+            if (more := len(rows) - len(shown))
+            else []
+        )
         yield Curve(
-            slug=f"search-{links}-{size}",
-            title=f"Course of the search, frame size {size}, link {links}",
+            slug=f"search-{links}-{size}{f'-{label}' if several else ''}",
+            title=f"Course of the search, {f'{label}, ' if several else ''}frame size {size}, link {links}",
             x_title="trial",
             x="trial",
             y_title="rate of each link",
             y="load_pps",
-            lines=tuple(Line(label, _course(record)) for label, record in first.items()),
-            note="Each point is one trial. A search ends when its bounds are close enough.",
+            lines=tuple(_course(label, shown, goal, bounds_pps)),
+            note=" ".join(words),
+            y_span=span,
         )
 
 
-def _course(record: TrialRecord) -> tuple[tuple[float, float], ...]:
-    return tuple((float(row["number"] or 0), float(row["load_pps"] or 0)) for row in record.tables["trials"] if row["counts"] == "yes")
+def _goal_name(goal: Mapping[str, Any]) -> str:
+    name = str(goal["name"])
+    return name.upper() if name in {"ndr", "pdr"} else name
+
+
+def _around(bounds_pps: Sequence[float]) -> tuple[float, float] | None:
+    """Return the ends of an axis on which two bounds can be told apart; None without two of them."""
+    if len(bounds_pps) < 2 or bounds_pps[0] >= bounds_pps[1]:  # noqa: PLR2004 -- a lower and an upper one
+        return None
+    lower, upper = bounds_pps
+    beside = SHOWN_WIDTHS * (upper - lower)
+    return max(0.0, lower - beside), upper + beside
+
+
+def _course(label: str, rows: Sequence[Mapping[str, Any]], goal: Mapping[str, Any], bounds_pps: Sequence[float]) -> Iterator[Line]:
+    """Yield the trials of a search, and its bounds over all of them."""
+    most = float(goal.get("loss_ratio") or 0.0)
+    missed = tuple(n for n, row in enumerate(rows) if float(row["known_loss_ratio"] or 0.0) > most)
+    yield Line(label, tuple((float(row["number"] or 0), float(row["load_pps"] or 0)) for row in rows), "apart", missed=missed)
+    ends = [float(row["number"] or 0) for row in rows] or [1.0]
+    yield from (Line(label, ((min(ends), bound), (max(ends), bound)), "bound") for bound in bounds_pps)

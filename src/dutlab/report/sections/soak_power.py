@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 from dutlab.doubts import DoubtKind
-from dutlab.report.model.curve import Curve, Line, Moment
+from dutlab.report.model.curve import Band, Curve, Line, Moment
 from dutlab.report.model.figures import figure_of, value_of, value_or_dash
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Headline, ReadRun, Section
 from dutlab.report.model.table import Cell, Column, Figure, Missing, Row, Table, Value
 from dutlab.report.model.words import PERCENT, Unit, unit_for, unit_of
+from dutlab.report.sections.energy import energy_tables
 from dutlab.report.sections.headline import compared
 from dutlab.store.record import TrialRecord
 from dutlab.subject import part_figure, share_part
@@ -60,15 +62,17 @@ def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book:
         tables.append(Table("soak-power-per-watt", f"Rate by watt{suffix}", columns, tuple(shares), book.common(marks)))
     if warm := [row for g in groups for row in _warmth(g)]:
         tables.append(Table("soak-power-heat", f"Temperatures against their limits{suffix}", _HEAT, tuple(warm)))
+    energy, valid = energy_tables(groups, suffix)
     return Section(
         slug="soak-power",
         workload="soak-power",
         title=f"Power and heat{suffix}",
         lead=_LEAD,
-        tables=tuple(tables),
+        tables=(*tables, *energy),
         curves=tuple(curve for g in groups for curve in _timeline(g, suffix)),
         words=(
             *(words for g in groups for words in _extremes(g, book)),
+            *valid,
             *dict.fromkeys(f"{g.label}: {note}." for g in groups for r in g.measured for note in r.notes),
         ),
         headlines=tuple(h for h in [_headline(groups, labels, book)] if h is not None),
@@ -118,10 +122,11 @@ def _states(group: Group, book: NoteBook) -> Iterator[Row]:
 
 
 def _load(row: Mapping[str, float | str | None]) -> str:
+    down = f", {row['down']} down" if row.get("down") else ""
     if row["state"] != "load":
-        return "off" if row["state"] == "off" else "none"
+        return "off" if row["state"] == "off" else f"none{down}"
     on = f", link {row['links']} only" if row["links"] else ""
-    return f"{float(row['share_percent'] or 0.0):g} %{on}"
+    return f"{float(row['share_percent'] or 0.0):g} %{on}{down}"
 
 
 def _shares(group: Group, book: NoteBook) -> Iterator[Row]:
@@ -199,22 +204,41 @@ def _timeline(group: Group, text: str) -> Iterator[Curve]:
         ("heat", f"temperature{text}", "celsius", _CELSIUS, of_heat),
     ]  # fmt: skip
     limits = {float(limit) for row in record.tables.get("temperatures", ()) if (limit := row.get("limit_c")) is not None}
-    for slug, words, figure, unit, lines in drawn:
-        if any(points for _, points in lines):
-            yield Curve(
-                slug=f"soak-power-{group.planned[0]}-{slug}",
-                title=f"{words[0].upper()}{words[1:]}, {group.label}, link {group.cell.link_label}",
-                x_title="time",
-                x="time_s",
-                y_title=words,
-                y=figure,
-                lines=tuple(Line(label, points, gap=_gap(points)) for label, points in lines if points),
-                limits=tuple((f"limit {limit:g} °C", limit) for limit in sorted(limits)) if slug == "heat" else (),
-                moments=moments,
-                x_span=span,
-                y_unit=unit,
-                note=note,
-            )
+    curves = {
+        slug: Curve(
+            slug=f"soak-power-{group.planned[0]}-{slug}",
+            title=f"{words[0].upper()}{words[1:]}, {group.label}, link {group.cell.link_label}",
+            x_title="time",
+            x="time_s",
+            y_title=words,
+            y=figure,
+            lines=tuple(Line(label, points, gap=_gap(points)) for label, points in lines if points),
+            limits=tuple((f"limit {limit:g} °C", limit) for limit in sorted(limits)) if slug == "heat" else (),
+            moments=moments,
+            x_span=span,
+            y_unit=unit,
+            note=note,
+        )
+        for slug, words, figure, unit, lines in drawn
+        if any(points for _, points in lines)
+    }
+    if "power" in curves and "heat" in curves:
+        below = replace(curves.pop("heat"), moments=(), below=replace(curves.pop("rate"), moments=()) if "rate" in curves else None)
+        title = f"The whole course{text}, {group.label}, link {group.cell.link_label}"
+        yield replace(curves.pop("power"), slug=f"soak-power-{group.planned[0]}-course", title=title, bands=_bands(phases), below=below)
+    yield from curves.values()
+
+
+def _bands(phases: _Rows) -> tuple[Band, ...]:
+    """Return each phase with its load; a phase of the DUT switched off says so."""
+    return tuple(
+        Band(
+            float(row["from_s"] or 0.0), float(row["to_s"] or 0.0),
+            f"{row['phase']}{' (off)' if row['state'] == 'off' and row['phase'] != 'off' else ''}",
+            float(row["share_percent"] or 0.0) / 100,
+        )
+        for row in phases
+    )  # fmt: skip
 
 
 def _gap(points: Sequence[tuple[float, float]]) -> float | None:

@@ -14,6 +14,7 @@ from dutlab.report.model.run_report import Headline, ReadRun, Section
 from dutlab.report.model.table import Column, Figure, Row, Table
 from dutlab.report.model.words import in_order
 from dutlab.report.sections.headline import compared, first_of
+from dutlab.spec.workloads.storage_latency import StorageLatencySetting
 from dutlab.spec.workloads.storage_limit import StorageLimitSetting
 from dutlab.stats.summary import median
 
@@ -107,8 +108,11 @@ def _place(group: Group) -> tuple[int, str, str]:
 
 
 def _mix(group: Group) -> str:
+    return mix_words(group.cell.setting_as(StorageLimitSetting))
+
+
+def mix_words(setting: StorageLimitSetting | StorageLatencySetting) -> str:
     """Return the mix in words: `random reads`, `random, 70 % reads`."""
-    setting = group.cell.setting_as(StorageLimitSetting)
     access, reads = setting.access, setting.reads_percent
     return f"{access} {'reads' if reads == 100 else 'writes'}" if reads in (0, 100) else f"{access}, {reads} % reads"  # noqa: PLR2004
 

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from dutlab.plan.cell import Cell
+from dutlab.report.model.curve import Curve, Line
 from dutlab.report.model.figures import ceiling_of, load_value, value_of
 from dutlab.report.model.groups import Group, alike, present
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import DrawnTable, Headline, ReadRun, Section
 from dutlab.report.model.table import Column, Figure, Missing, Row, Table, Value
-from dutlab.report.model.words import MBPS, SIZES, Unit, asked_words, mix_words, size_order, slug_of
+from dutlab.report.model.words import MBPS, SIZES, Unit, asked_words, mix_words, setting_words, size_order, slug_of, unit_for
 from dutlab.report.sections import latency_times
 from dutlab.report.sections.goodput import CEILING
 from dutlab.report.sections.headline import compared, first_of, link_words
-from dutlab.spec.workloads.setting import FrameSetting, ImportedSetting, LoadSetting
+from dutlab.spec.workloads.setting import FrameSetting, Identity, ImportedSetting, LoadSetting, identity_of
 from dutlab.stats.summary import median
 from dutlab.store.loads import BACKPRESSURE, DELIVERED
 from dutlab.subject import apart, joined
@@ -30,6 +31,8 @@ generator made, lost is the share of what was offered.""".replace("\n", " ")
 MEAN_FRAME, OF_CEILING = "mean_frame_bytes", "ceiling_ratio"
 """Columns that are computed from others."""
 _PERCENT = Unit("%", 0.01, 1)
+_ASKED = ("rate_pps", "rate_percent")
+"""Params with the rate that was asked for."""
 _COLUMNS = (
     Column("mean frame", MEAN_FRAME, shown=False),
     Column("intended", "intended_pps", spread=False),
@@ -63,7 +66,51 @@ def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book:
         drawings.append(DrawnTable("sizes", every.slug, below=rates.slug))
         headlines += _headline(links, every, book)
     times = tuple(latency_times.words(groups))
-    return Section(SWEEP, SWEEP, "Frame sizes", LEAD, tuple(tables), tuple(drawings), words=times, headlines=tuple(headlines))
+    curves = tuple(_over_rates(groups, labels))
+    return Section(SWEEP, SWEEP, "Frame sizes", LEAD, tuple(tables), tuple(drawings), curves, words=times, headlines=tuple(headlines))
+
+
+def _over_rates(groups: Sequence[Group], labels: Sequence[str]) -> Iterator[Curve]:
+    """Yield one figure for sweeps that differ only in their rate: a panel per rate, received frames over frame size, a line per mode."""
+    panels: dict[tuple[str, Identity], dict[float, list[Group]]] = {}
+    for g in groups:
+        params = g.cell.setting.params
+        rate = next((value for name in _ASKED if isinstance(value := params.get(name), int | float)), None)
+        if rate is not None and g.cell.setting.size.isdigit():
+            panels.setdefault((g.cell.link_label, identity_of(params, without={*_ASKED, *SIZES})), {}).setdefault(rate, []).append(g)
+    for n, ((links, _), by_rate) in enumerate(panels.items(), 1):
+        drawn = [(of, lines) for _, of in sorted(by_rate.items()) if (lines := _rate_lines(of, links, labels))]
+        if len(drawn) < 2:  # noqa: PLR2004 -- one rate has plots of its own
+            continue
+        rates = [rate for _, lines in drawn for line in lines for _, rate in line.points]
+        unit, sizes = unit_for(RATE, rates), sorted({size for _, lines in drawn for line in lines for size, _ in line.points})
+        curve = None
+        for at, (of, lines) in reversed(list(enumerate(drawn))):
+            params = of[0].cell.setting.params
+            curve = Curve(
+                slug=f"{SWEEP}-rates-{n}{f'-{at}' if at else ''}",
+                title=f"Received frames over frame size at each rate, {link_words(apart(links), links)}",
+                x_title="frame size, bytes",
+                x="size",
+                y_title="received",
+                y=RATE,
+                y_unit=unit,
+                lines=lines,
+                x_scale="log",
+                x_ticks=tuple((size, f"{size:g}") for size in sizes),
+                panel=setting_words(of[0].cell.setting, without=params.keys() - set(_ASKED)),
+                below=curve,
+            )
+        if curve is not None:
+            yield curve
+
+
+def _rate_lines(groups: Sequence[Group], links: str, labels: Sequence[str]) -> tuple[Line, ...]:
+    points: dict[str, dict[float, float]] = {}
+    for g in groups:
+        if values := [v for r in g.measured if (v := r.figures.get(links, {}).get(RATE)) is not None]:
+            points.setdefault(g.label, {})[float(g.cell.setting.size)] = median(values)
+    return tuple(Line(label, tuple(sorted(points[label].items()))) for label in labels if label in points)
 
 
 def departs(cell: Cell) -> str:

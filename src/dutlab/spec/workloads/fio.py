@@ -26,7 +26,8 @@ from dutlab.spec.fields import Duration
 from dutlab.spec.model import Loc, did_you_mean, fault, fault_of_key
 from dutlab.spec.workloads.base import LONGEST_TRIAL
 from dutlab.spec.workloads.fio_job import ORDER, not_taken, order_faults, results, seconds_of, sections, stages
-from dutlab.spec.workloads.on_drives import DriveSetting, DriveWorkload, levels
+from dutlab.spec.workloads.fio_rate import most_write_bytes_per_s
+from dutlab.spec.workloads.on_drives import DriveSetting, DriveWorkload, WritingTime, levels
 from dutlab.spec.workloads.setting import ELSEWHERE, DurationSaid, Params, RampSaid, Setting, Words
 from dutlab.units import Seconds, number_or_text
 
@@ -116,21 +117,31 @@ class FioSetting(DriveSetting):
         return not_taken(self.job) if self.job else ""
 
     @property
-    def writing(self) -> tuple[tuple[float, int | None], ...]:
-        """Time of the writes with the ramp, and the block size. Only random blocks of one size, without a job file, have a size."""
-        way, size = self.options.get("rw", "").partition(":")[0], self.options.get("bs", "4k")
-        plain = not self.job and way in _RANDOM and not any(name.startswith(("bs", "blocksize")) and name != "bs" for name in self.options)
+    def writing(self) -> tuple[WritingTime, ...]:
+        """Time of the writes with the ramp. Only random blocks of one size, without a job file, have a size."""
         if not self.writes:
             return ()
-        of = sections(self.job) if self.job else {}
-        writing = [names for names in stages(self.job) if any(writes({**of[name], **self.options}) for name in names)] if self.job else [()]
-        return ((Seconds((self.ramp_s + self.duration_s) * len(writing)), parse_size(size) if plain and is_size(size) else None),)
+        each_s = self.ramp_s + self.duration_s
+        if self.job:
+            of = {name: {**options, **self.options} for name, options in sections(self.job).items()}
+            every = [[of[name] for name in names if writes(of[name])] for names in stages(self.job)]
+            return tuple(WritingTime(each_s, None, _sum([most_write_bytes_per_s(one, each_s) for one in jobs])) for jobs in every if jobs)
+        way, size = self.options.get("rw", "").partition(":")[0], self.options.get("bs", "4k")
+        plain = way in _RANDOM and not any(name.startswith(("bs", "blocksize")) and name != "bs" for name in self.options)
+        block = parse_size(size) if plain and is_size(size) else None
+        return (WritingTime(each_s, block, most_write_bytes_per_s(self.options, each_s)),)
 
     @cached_property
     def params(self) -> Params:
         """Each option under its own name; numbers are kept as numbers, so that depths are sorted by value."""
         times: dict[str, float] = {"ramp_s": self.ramp_s, "duration_s": self.duration_s}
         return {**({"job": " ".join(sections(self.job))} if self.job else {}), **params_of_options(self.options), **times}
+
+
+def _sum(limits: Sequence[float | None]) -> float | None:
+    """Return the sum; None if one of them is not known."""
+    known = [limit for limit in limits if limit is not None]
+    return sum(known) if len(known) == len(limits) else None
 
 
 def params_of_options(options: Mapping[str, str]) -> dict[str, str | int]:

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, Strict
 from pydantic_core import InitErrorDetails
 
 from dutlab.errors import FaultKind
 from dutlab.spec.bounds import LinkBounds
-from dutlab.spec.fields import Duration, YesNo
-from dutlab.spec.model import fault, fault_of_key
+from dutlab.spec.fields import Duration, Name, YesNo
+from dutlab.spec.model import Loc, did_you_mean, fault, fault_of_key
 from dutlab.spec.traffic import Directions
 from dutlab.spec.workloads.base import LONGEST_TRIAL, Need, WorkloadDrive, WorkloadModel
 from dutlab.spec.workloads.setting import LASTS, OMITS, STREAMS, Setting, Words
 from dutlab.units import Seconds
+
+if TYPE_CHECKING:
+    from dutlab.spec.shape import TestbedShape
 
 MOST_STREAMS = 128  # iperf_api.h: MAX_STREAMS
 LONGEST_OMIT = Seconds(60)  # iperf_api.h, MAX_OMIT_TIME; 3.12 refuses 61
@@ -57,9 +60,11 @@ class Iperf3Setting(TcpSetting):
     """Setting of a trial: TCP between source and sink."""
 
     kind: Literal["iperf3"] = "iperf3"
-    left_out: ClassVar[frozenset[str]] = TcpSetting.left_out | {"ends_apart_s"}
+    left_out: ClassVar[frozenset[str]] = TcpSetting.left_out | {"ends_apart_s", "server"}
     ends_apart_s: Annotated[int, Field(ge=0), Words("links end {} s apart")] = 0
     """Seconds by which each link ends before the link named before it; the first link lasts for the whole duration."""
+    server: Annotated[str, Words("to {}", place=1)] = ""
+    """Host with the servers of all links; empty for the sink of each."""
 
 
 class Iperf3Workload(WorkloadModel):
@@ -79,6 +84,8 @@ class Iperf3Workload(WorkloadModel):
     direction: Direction = "forward"
     ends_apart: Duration = Seconds(0.0)
     """Time by which each link ends before the link named before it, so that the load falls in steps."""
+    server: Name | None = None
+    """Host on the links that runs the servers, such as the DUT itself; None is the sink of each link."""
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
         """Check that the times are whole seconds within iperf3's limits."""
@@ -93,6 +100,19 @@ class Iperf3Workload(WorkloadModel):
         elif self.ends_apart and (shortest := self.duration - self.ends_apart * (max(map(len, self.links or ((),))) - 1)) < 1:
             yield fault(("ends_apart",), f"the last link would end after {shortest:g}s; lower it, or raise duration", FaultKind.CONFLICT)
 
+    def unfit(self, written: Mapping[str, Any], bed: TestbedShape) -> Iterator[tuple[Loc, str]]:
+        """Yield the links that do not lead from their source to the server."""
+        yield from super().unfit(written, bed)
+        if self.server is None:
+            return
+        for name in dict.fromkeys(link for links in self.link_sets(bed.bounds) for link in links):
+            bound = bed.bounds[name]
+            others = [host for host in bound.hosts if host != bound.ends[0]]
+            if self.server not in others:
+                yield ("server",), f"link {name} does not lead from {bound.ends[0]} to it {did_you_mean(self.server, others)}"
+            elif self.server not in bed.hosts:
+                yield ("server",), f"no command reaches {self.server}, which runs the servers"
+
     def drives(self, every_link: Mapping[str, LinkBounds]) -> Iterator[WorkloadDrive]:
         """Yield one drive per set of links."""
         setting = Iperf3Setting(
@@ -102,6 +122,7 @@ class Iperf3Workload(WorkloadModel):
             zerocopy=self.zerocopy,
             direction=self.direction,
             ends_apart_s=int(self.ends_apart),
+            server=self.server or "",
         )
         for links in self.link_sets(every_link):
             yield WorkloadDrive(links, setting, Seconds(self.omit + self.duration), "tcp")

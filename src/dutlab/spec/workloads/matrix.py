@@ -72,6 +72,8 @@ class MatrixWorkload(Iperf3Workload):
                 "is for TCP: datagrams are sent at their rate from the start, and copied, by the client",
             )
         )
+        if self.server is not None:
+            yield fault(("server",), "every pair of hosts is measured; name a server in iperf3", FaultKind.CONFLICT)
         if self.ends_apart:
             yield fault(("ends_apart",), "one pair at a time is measured; this is for several links at once", FaultKind.CONFLICT)
         yield from (fault((key,), why, FaultKind.CONFLICT) for key in others if getattr(self, key) != type(self).model_fields[key].default)

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from itertools import pairwise
-from typing import Annotated, Any, ClassVar, Literal, Self, get_args
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self, get_args
 
 from pydantic import BeforeValidator, Field
 from pydantic_core import InitErrorDetails
@@ -42,6 +42,16 @@ Drives = Annotated[
 ]
 
 
+class WritingTime(NamedTuple):
+    """Time in which a trial writes to each of its drives."""
+
+    most_s: float
+    block_bytes: int | None
+    """Bytes of a block; None unless blocks have one size and random places."""
+    most_bytes_per_s: float | None = None
+    """Most bytes a second that the setting itself allows; None without a limit."""
+
+
 class DriveSetting(Setting):
     """Setting of a trial: load on one set of drives."""
 
@@ -50,13 +60,18 @@ class DriveSetting(Setting):
 
     @property
     @abstractmethod
-    def writing(self) -> tuple[tuple[float, int | None], ...]:
-        """Pairs (most seconds of writing to a drive, block bytes); the bytes are None unless blocks have one size and random places."""
+    def writing(self) -> tuple[tuple[float, int | None] | WritingTime, ...]:
+        """Times of writing to a drive; pairs are the first two fields of a WritingTime."""
 
     @property
     def not_taken(self) -> str:
         """Sentence on options of the user's job that dutlab sets itself; empty without any."""
         return ""
+
+    @property
+    def needs_engine(self) -> bool:
+        """True if the engine makes I/Os on the hosts of the drives."""
+        return False
 
     @property
     def fills(self) -> int:

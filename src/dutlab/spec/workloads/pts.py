@@ -4,16 +4,17 @@
     drives: each
     tests: [iops, throughput, latency, write-saturation]
     purge: blkdiscard
+    write_cache: off
     duration: 60s
 
-Each set of drives with each test is a trial: purge, workload-independent preconditioning, then rounds until five of them are steady. Every
-test writes to the whole drive.
+Each set of drives with each test is a trial: purge, preconditioning, then rounds until five of them are steady. Every test writes to the
+drive.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar
 
 from pydantic import BeforeValidator, Field
 from pydantic_core import InitErrorDetails
@@ -24,84 +25,34 @@ from dutlab.spec.drives import DriveSpec, parse_size
 from dutlab.spec.fields import Duration
 from dutlab.spec.model import Loc, fault, raised
 from dutlab.spec.workloads.base import LONGEST_TRIAL
-from dutlab.spec.workloads.fio import FioSetting, access_options
-from dutlab.spec.workloads.on_drives import DriveSetting, DriveWorkload, levels
-from dutlab.spec.workloads.setting import DurationSaid, Setting, Words
+from dutlab.spec.workloads.fio import Value
+from dutlab.spec.workloads.on_drives import DriveWorkload, levels
+from dutlab.spec.workloads.pts_setting import Counts, PtsSetting, PtsTest, Purge, WriteCache
+from dutlab.spec.workloads.setting import Setting
 from dutlab.spec.workloads.storage_limit import Percent, Percents, Sizes
 from dutlab.units import Seconds
 
-PtsTest = Literal["iops", "throughput", "latency", "write-saturation"]
-Purge = Literal["none", "blkdiscard", "nvme-format", "nvme-sanitize"]
 MIXES = (100, 95, 65, 50, 35, 5, 0)
 BLOCKS = ("1M", "128k", "64k", "32k", "16k", "8k", "4k", "512")
 _LATENCY_MIXES, _LATENCY_BLOCKS = (100, 65, 0), ("8k", "4k", "512")
 _THROUGHPUT_BLOCKS = ("1M", "128k")
-TRACKED = (0, "4k")
-"""Reads in percent and block size of the cell that must reach steady state, where a test has it."""
+_COMPOSITE_READS = 40
+_FILLS = 4
+"""Times that write saturation writes the drive's capacity, if the experiment names no limit."""
 ROUNDS_EXPECTED = 6
 _WIPC_BYTES_PER_S = 500e6
 """Write rate for the estimate of preconditioning, with a terabyte for the unknown size of the drive."""
+_STIMULI = 3
+_LEAST_BURST_S = 2.0
+_MINUTE, _HOUR = 60.0, 3600.0
 
 
-class PtsSetting(DriveSetting):
-    """Setting of a trial: one test on one set of drives."""
+def _on_off(value: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
+    return {True: "on", False: "off"}[value] if isinstance(value, bool) else value
 
-    kind: Literal["pts"] = "pts"
-    left_out: ClassVar[frozenset[str]] = frozenset({"capacities"})
 
-    test: Annotated[PtsTest, Words("test {}", place=1)]
-    purge: Annotated[Purge, Words("purge {}", place=1)]
-    passes: Annotated[int, Words("passes {}", place=1)]
-    """Number of sequential writes of the drive's whole capacity, before the rounds."""
-    depth: Annotated[int, Words("depth {}", place=1)]
-    jobs: Annotated[int, Words("jobs {}", place=1)]
-    block_sizes: Annotated[tuple[str, ...], Words("block sizes {}", place=1)]
-    reads_percent: Annotated[tuple[Percent, ...], Words("{} % reads")]
-    most_rounds: Annotated[int, Words("most rounds {}", place=1)]
-    duration_s: DurationSaid
-    """Duration of each cell of a round; for write saturation, duration of the whole test."""
-    capacities: Annotated[int, Words("capacities {}", place=1)] = 0
-    """Number of times that write saturation writes the drive's capacity; 0 to limit it by time instead."""
-
-    @property
-    def cells(self) -> tuple[tuple[int, str], ...]:
-        """Reads in percent and block size of each cell of a round, in the order of measurement."""
-        return tuple((reads, size) for reads in self.reads_percent for size in self.block_sizes)
-
-    @property
-    def tracked(self) -> tuple[int, str]:
-        """Cell that must reach steady state."""
-        return TRACKED if TRACKED in self.cells else (min(self.reads_percent), self.block_sizes[-1])
-
-    @property
-    def writing(self) -> tuple[tuple[float, int | None], ...]:
-        """Time and block size of each cell with writes, over the most possible rounds."""
-        if self.capacities:
-            return ()
-        rounds = 1 if self.test == "write-saturation" else self.most_rounds
-        of = [parse_size(size) if self.test != "throughput" else None for reads, size in self.cells if reads < 100]  # noqa: PLR2004
-        return tuple((rounds * self.duration_s, block) for block in of)
-
-    @property
-    def fills(self) -> int:
-        """Passes of preconditioning and of write saturation."""
-        return self.passes + self.capacities
-
-    def at(self, reads: int, size: str) -> FioSetting:
-        """Return the job of one cell."""
-        access = access_options(reads, random=self.test != "throughput")
-        options = {**access, "bs": size, "iodepth": str(self.depth), "direct": "1", "ioengine": "libaio"}
-        options |= {"numjobs": str(self.jobs)} if self.jobs > 1 else {}
-        if self.capacities:  # each loop writes as many bytes as the drive has, at newly drawn places
-            options |= {"loops": str(self.capacities), "norandommap": "1"}
-            return FioSetting(options=options, writes=True, ramp_s=0.0, duration_s=LONGEST_TRIAL)
-        return FioSetting(options=options, writes=True, ramp_s=0.0, duration_s=self.duration_s)
-
-    @property
-    def preconditioning(self) -> FioSetting:
-        """Job that writes the whole drive sequentially, `passes` times."""
-        options = {"rw": "write", "bs": "128k", "iodepth": "32", "direct": "1", "ioengine": "libaio", "loops": str(self.passes)}
-        return FioSetting(options=options, writes=True, ramp_s=0.0, duration_s=LONGEST_TRIAL)
+_Durations = Annotated[tuple[Duration, ...], BeforeValidator(levels, json_schema_input_type=Duration | tuple[Duration, ...])]
+_Counts = Annotated[Counts, BeforeValidator(levels, json_schema_input_type=int | Counts)]
 
 
 class PtsWorkload(DriveWorkload):
@@ -118,61 +69,117 @@ class PtsWorkload(DriveWorkload):
     )
     purge: Purge = "none"
     passes: Annotated[int, Field(ge=0, le=10)] = 2
+    active_range: Annotated[int, Field(ge=1, le=100)] = 100
+    """Part of each drive in percent, from its beginning."""
+    write_cache: Annotated[WriteCache, BeforeValidator(_on_off)] = "as-found"
     depth: Annotated[int, Field(ge=1, le=1024)] = 32
-    jobs: Annotated[int, Field(ge=1, le=64)] = 1
+    jobs: Annotated[int, Field(ge=1, le=64)] = 4
     block_sizes: Sizes | None = None
     reads_percent: Percents | None = None
     most_rounds: Annotated[int, Field(ge=5, le=25)] = 25
-    duration: Duration = Seconds(60.0)
-    saturation: Duration = Seconds(21600.0)
+    duration: Duration = Seconds(_MINUTE)
+    interval: Duration = Seconds(30 * _MINUTE)
+    """Time from one tracked minute to the next, in tests that write without pause."""
+    saturation: Duration = Seconds(6 * _HOUR)
     saturation_passes: Annotated[int | None, Field(ge=1, le=20)] = None
+    histogram: Duration = Seconds(20 * _MINUTE)
+    """Writes of 4 KiB after write saturation and latency, for a histogram; 0 for none."""
+    burst: Duration = Seconds(5.0)
+    bursts: Annotated[int, Field(ge=1, le=10_000)] = 360
+    pauses: _Durations = (Seconds(5.0), Seconds(10.0), Seconds(15.0), Seconds(25.0), Seconds(50.0))
+    stimuli: _Durations = (Seconds(8 * _HOUR), Seconds(6 * _HOUR), Seconds(8 * _HOUR))
+    """Duration of each load of cross-stimulus recovery: sequential, random, sequential writes."""
+    threads: _Counts = (32, 16, 8, 6, 4, 2, 1)
+    depths: _Counts = (32, 16, 8, 6, 4, 2, 1)
+    demand_block: Value = "8k"
+    demand_reads: Percent = 65
+    prewrite: Duration = Seconds(5 * _MINUTE)
+    point: Duration = Seconds(10 * _MINUTE)
+    """Duration of each operating point of demand, for its histogram."""
+    point_prewrite: Duration = Seconds(60 * _MINUTE)
+    most_latency: Duration = Seconds(0.005)
+    """Highest mean latency of an operating point."""
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
         """Check times, sizes and lists."""
         yield from super().own_faults()
-        for name, lasts in (("duration", self.duration), ("saturation", self.saturation)):
-            if not 0 < lasts <= LONGEST_TRIAL:
+        yield from self._faults_of_times()
+        for name in ("tests", "block_sizes", "reads_percent", "pauses", "threads", "depths"):
+            values = getattr(self, name)
+            if values is not None and not values:
+                yield fault((name,), "empty; write a value", FaultKind.MISSING)
+            elif values is not None and len(set(values)) < len(values):
+                yield fault((name,), "a value is written twice", FaultKind.DUPLICATE)
+        for name, sizes in (("block_sizes", self.block_sizes or ()), ("demand_block", (self.demand_block,))):
+            for size in sizes:
+                try:
+                    parse_size(size)
+                except ValueError as error:
+                    yield raised((name,), error)
+
+    def _faults_of_times(self) -> Iterator[InitErrorDetails]:
+        if self.burst < _LEAST_BURST_S:
+            yield fault(
+                ("burst",), f"must be at least {_LEAST_BURST_S:g} s, since fio may be late by a fraction of a second", FaultKind.RANGE
+            )
+        for name in ("duration", "saturation", "interval", "burst", "point", "most_latency", "pauses", "stimuli"):
+            of = getattr(self, name)
+            if not all(0 < lasts <= LONGEST_TRIAL for lasts in (of if isinstance(of, tuple) else (of,))):
                 yield fault((name,), f"must be above 0 and at most {LONGEST_TRIAL:g} s", FaultKind.RANGE)
-        timed = self.saturation != type(self).model_fields["saturation"].default
-        if self.saturation_passes and (self.jobs > 1 or timed):
-            what = "write `saturation` or `saturation_passes`, not both" if timed else "each of several jobs would write so much"
-            yield fault(("saturation_passes",), what)
-        for name, values in (("tests", self.tests), ("block_sizes", self.block_sizes), ("reads_percent", self.reads_percent)):
-            if values is not None and (not values or len(set(values)) < len(values)):
-                yield fault(
-                    (name,),
-                    "a value is written twice" if values else "empty; write a value",
-                    FaultKind.DUPLICATE if values else FaultKind.MISSING,
-                )
-        for size in self.block_sizes or ():
-            try:
-                parse_size(size)
-            except ValueError as error:
-                yield raised(("block_sizes",), error)
+        for name in ("histogram", "prewrite", "point_prewrite"):
+            if getattr(self, name) > LONGEST_TRIAL:
+                yield fault((name,), f"must be at most {LONGEST_TRIAL:g} s", FaultKind.RANGE)
+        if "interval" in self.model_fields_set and self.interval < self.duration:
+            yield fault(("interval",), "must be at least `duration`, which is its first part", FaultKind.RANGE)
+        if len(self.stimuli) != _STIMULI:
+            yield fault(("stimuli",), "must be three durations: of sequential, random and again sequential writes", FaultKind.RANGE)
+        if self.saturation_passes and self._is_timed:
+            yield fault(("saturation_passes",), "write `saturation` or `saturation_passes`, not both")
+
+    @property
+    def _is_timed(self) -> bool:
+        """True if the experiment limits write saturation by time."""
+        return bool(self.saturation != type(self).model_fields["saturation"].default)
 
     def settings(self) -> Iterator[tuple[PtsSetting, float]]:
         """Yield each test's settings with the estimated time, for a terabyte per pass and the usual number of rounds."""
         for test in self.tests:
-            for sizes, mixes in self._matrices(test):
-                lasts = self.saturation if test == "write-saturation" else self.duration
-                depth, jobs = (1, 1) if test == "latency" else (self.depth, 1 if test == "throughput" else self.jobs)
-                capacities = (self.saturation_passes or 0) if test == "write-saturation" else 0
-                passes = 0 if test == "write-saturation" else self.passes
-                setting = PtsSetting(
-                    test=test, purge=self.purge, passes=passes, depth=depth, jobs=jobs, block_sizes=sizes, reads_percent=mixes,
-                    most_rounds=self.most_rounds, duration_s=lasts, capacities=capacities, writes=True,
+            for own in self._own(test):
+                setting = PtsSetting.model_validate(
+                    {
+                        "test": test, "purge": self.purge, "passes": 0, "depth": self.depth, "jobs": self.jobs, "writes": True,
+                        "most_rounds": self.most_rounds, "duration_s": self.duration, "active_range_percent": self.active_range,
+                        "write_cache": self.write_cache, **own,
+                    }
                 )  # fmt: skip
-                rounds = 1 if test == "write-saturation" else ROUNDS_EXPECTED
-                yield setting, passes * 1e12 / _WIPC_BYTES_PER_S * (self.duration >= 60) + rounds * len(setting.cells) * lasts  # noqa: PLR2004
+                yield setting, setting.passes * 1e12 / _WIPC_BYTES_PER_S * (self.duration >= _MINUTE) + _expected_s(setting)
 
-    def _matrices(self, test: PtsTest) -> list[tuple[tuple[str, ...], tuple[int, ...]]]:
-        """Return block sizes and mixes of each trial of a test."""
-        if test == "write-saturation":
-            return [(("4k",), (0,))]
-        if test == "throughput":
-            return [((size,), (100, 0)) for size in self.block_sizes or _THROUGHPUT_BLOCKS]
-        usual = (_LATENCY_BLOCKS, _LATENCY_MIXES) if test == "latency" else (BLOCKS, MIXES)
-        return [(self.block_sizes or usual[0], self.reads_percent or usual[1])]
+    def _own(self, test: PtsTest) -> list[dict[str, Any]]:
+        """Return the settings of each trial of a test that differ from those of other tests."""
+        own: dict[str, Any]
+        writes = {"block_sizes": ("4k",), "reads_percent": (0,)}
+        match test:
+            case "throughput":
+                own = {"passes": self.passes, "jobs": 1, "reads_percent": (100, 0)}
+                return [{**own, "block_sizes": (size,)} for size in self.block_sizes or _THROUGHPUT_BLOCKS]
+            case "latency":
+                own = {"passes": self.passes, "depth": 1, "jobs": 1, "histogram_s": self.histogram}
+                own |= {"block_sizes": self.block_sizes or _LATENCY_BLOCKS, "reads_percent": self.reads_percent or _LATENCY_MIXES}
+            case "write-saturation":
+                own = {**writes, "duration_s": self.saturation, "cell_s": self.duration, "interval_s": self.interval}
+                own |= {"histogram_s": self.histogram, "capacities": self.saturation_passes or (0 if self._is_timed else _FILLS)}
+            case "host-idle-recovery":
+                own = {**writes, "interval_s": self.interval, "burst_s": self.burst, "loops": self.bursts, "waits_s": self.pauses}
+            case "cross-stimulus-recovery":
+                own = {"block_sizes": ("1M", "8k"), "reads_percent": (0,), "jobs": 1, "stimuli_s": self.stimuli}
+            case "demand-intensity" | "composite":
+                size, reads = ("composite", _COMPOSITE_READS) if test == "composite" else (self.demand_block, self.demand_reads)
+                own = {"block_sizes": (size,), "reads_percent": (reads,), "depth": max(self.depths), "jobs": max(self.threads)}
+                own |= {"threads": self.threads, "depths": self.depths, "interval_s": self.interval, "prewrite_s": self.prewrite}
+                own |= {"point_s": self.point, "point_prewrite_s": self.point_prewrite, "most_latency_s": self.most_latency}
+            case _:
+                own = {"passes": self.passes, "block_sizes": self.block_sizes or BLOCKS, "reads_percent": self.reads_percent or MIXES}
+        return [own]
 
     def what_writes(self) -> Loc | None:
         """Return the place of the whole workload, since every test writes."""
@@ -182,7 +189,25 @@ class PtsWorkload(DriveWorkload):
         """Yield also faults for drives that must not be purged."""
         yield from super().incompatibilities(bounds)
         of_testbed: Mapping[str, DriveSpec] = bounds.drives if isinstance(bounds, TestbedBounds) else {}
-        if self.purge != "none":
-            for name in sorted({name for names in self.sets(of_testbed) for name in names} & of_testbed.keys()):
-                if not of_testbed[name].purge:
-                    yield ("purge",), f"purges {name}, and the testbed does not say `purge: yes` there: all of the drive would be erased"
+        used = {name for names in self.sets(of_testbed) for name in names} & of_testbed.keys()
+        for name in sorted(used):
+            if self.purge != "none" and not of_testbed[name].purge:
+                yield ("purge",), f"purges {name}, and the testbed does not say `purge: yes` there: all of the drive would be erased"
+            if self.write_cache != "as-found" and of_testbed[name].file is not None:
+                yield ("write_cache",), f"{name} is a file, which has no write cache of its own"
+
+
+def _expected_s(setting: PtsSetting) -> float:
+    """Return the estimated time of a test without its preconditioning by passes."""
+    before = ROUNDS_EXPECTED * max(setting.interval_s, setting.duration_s)
+    match setting.test:
+        case "write-saturation":
+            return setting.duration_s + setting.histogram_s
+        case "host-idle-recovery":
+            return before + sum(2 * setting.bursts_s + setting.loops * wait for wait in setting.waits_s)
+        case "cross-stimulus-recovery":
+            return sum(setting.stimuli_s)
+        case "demand-intensity" | "composite":
+            rounds = ROUNDS_EXPECTED * (setting.prewrite_s + len(setting.demands) * setting.duration_s)
+            return before + rounds + 3 * (setting.point_s + setting.point_prewrite_s)
+    return ROUNDS_EXPECTED * len(setting.cells) * setting.duration_s + setting.histogram_s

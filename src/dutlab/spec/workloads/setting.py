@@ -127,6 +127,11 @@ class Setting(BaseModel):
         return Seconds(0.0)
 
     @property
+    def by_person(self) -> str:
+        """Action of a person during the trial; empty if it needs none."""
+        return ""
+
+    @property
     def modes(self) -> tuple[str, ...]:
         """Additional modes that a trial puts the DUT into."""
         return ()

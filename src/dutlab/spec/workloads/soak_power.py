@@ -6,6 +6,7 @@
       - {name: full, share: 100%, until: stable, duration: 30min}
       - {name: one-link, share: 100%, links: [a], duration: 10min}
       - {name: idle, duration: 10min}
+      - {name: one-link-idle, down: [b], duration: 10min}
       - {name: off, off: yes, duration: 2min}
 """
 
@@ -21,6 +22,7 @@ from dutlab.errors import FaultKind
 from dutlab.spec.bounds import LinkBounds
 from dutlab.spec.fields import Duration, FrameRate, Name, Share, YesNo, name_fault, text_of
 from dutlab.spec.generators import GeneratorFeature
+from dutlab.spec.links import Link, Port
 from dutlab.spec.mixes import FrameSizes, Mix
 from dutlab.spec.model import Loc, SpecModel, did_you_mean, fault, fault_of_key
 from dutlab.spec.traffic import Directions
@@ -28,6 +30,7 @@ from dutlab.spec.workloads.base import LONGEST_TRIAL, LONGEST_WAIT, LinkSet, Wor
 from dutlab.spec.workloads.frames import HELD_AND_WATCHED, FrameWorkload, each_once, outside
 from dutlab.spec.workloads.setting import AT_RATE, DirectedSetting, DrainSaid, PositiveRate, SecondsLong, Setting, Words
 from dutlab.subject import joined
+from dutlab.systems import SYSTEMS
 from dutlab.units import Pps, Seconds
 
 if TYPE_CHECKING:
@@ -52,11 +55,14 @@ class PowerPhase(SpecModel):
     """`stable` ends the phase when watts and temperatures are steady, at `duration` at the latest."""
     off: YesNo = False
     """True to switch the DUT off by its `power:` in the testbed."""
+    down: tuple[str, ...] = ()
+    """Links that are set down; all others are up."""
 
     def __str__(self) -> str:
         """Return a text for lists and labels."""
         at = "off" if self.off else f"{text_of(round(self.share * 100, 9), '%')}{'' if self.links is None else ' on ' + joined(self.links)}"
-        return f"{self.name} ({at}{' until stable' if self.until else ''} {text_of(self.duration, 's')})"
+        down = f", {joined(self.down)} down" if self.down else ""
+        return f"{self.name} ({at}{' until stable' if self.until else ''} {text_of(self.duration, 's')}{down})"
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
         """Check that duration and share are in range, and that the keys fit together."""
@@ -67,6 +73,9 @@ class PowerPhase(SpecModel):
             yield fault(("off",), "nothing is sent to a DUT that is off; leave share and links out", FaultKind.CONFLICT)
         if self.links is not None and not self.share:
             yield fault(("links",), "no load is asked for; write share too", FaultKind.CONFLICT)
+        yield from each_once("down", self.down) if self.down else ()
+        if self.off and self.down:
+            yield fault(("down",), "a DUT that is off has no links; leave it out", FaultKind.CONFLICT)
 
 
 USUAL = tuple(
@@ -172,6 +181,8 @@ class SoakPowerWorkload(FrameWorkload):
         yield from self.above_line_rate(("rate",), Pps(self.rate * max(phase.share for phase in self.phases)), bounds)
         for i, phase in enumerate(self.phases):
             for links in self.link_sets(bounds):
+                for what in _down_faults(phase, links, bounds):
+                    yield ("phases", i, "down"), what
                 if absent := [name for name in phase.links or () if name not in links]:
                     yield ("phases", i, "links"), f"{absent[0]!r} is not among the links of the trial {did_you_mean(absent[0], links)}"
 
@@ -180,7 +191,35 @@ class SoakPowerWorkload(FrameWorkload):
         for i, phase in enumerate(self.phases):
             if phase.off and bed.no_switch:
                 yield ("phases", i, "off"), bed.no_switch
+            links = bed.find().links if phase.down and bed.find is not None else {}
+            for name in phase.down:
+                if name in links and links[name].forwarders and not cut_ports(links[name], bed.hosts):
+                    what = f"dutlab sets no port of link {name} down: neither the DUT of {bed.title} nor its neighbours are Linux"
+                    yield ("phases", i, "down"), what
         at = written.get("testbed")
         known = bed.sensors if bed.sensors is not None else (at.get("sensors") if isinstance(at, Mapping) else None) or {}
         if self.meter is not None and self.meter not in known:
             yield ("meter",), f"{bed.title} has no sensor {self.meter!r} {did_you_mean(self.meter, map(str, known))}"
+
+
+def cut_ports(link: Link, families: Mapping[str, str]) -> tuple[Port, ...]:
+    """Return the ports that set a link through the DUT down: the DUT's own, or else those at the other ends of its cables.
+
+    `families` is host → family, of hosts that commands reach. Empty if dutlab cannot set these ports.
+    """
+    for ports in (link.dut_ports, link.facing_dut):
+        if all(port.host in families and SYSTEMS[families[port.host]].kernel_tables for port in ports):
+            return ports
+    return ()
+
+
+def _down_faults(phase: PowerPhase, links: LinkSet, bounds: Mapping[str, LinkBounds]) -> Iterator[str]:
+    for name in phase.down:
+        if name not in bounds:
+            yield f"no link {name!r} {did_you_mean(name, bounds)}"
+        elif not bounds[name].through_dut:
+            yield f"link {name} does not go through the DUT"
+    down = {*phase.down}
+    loaded = [name for name in phase.links or links if name in bounds] if phase.share else []
+    if dark := [name for name in loaded if name in down or bounds[name].shares_with & down]:
+        yield f"link {dark[0]} is loaded in this phase, or shares a port with a link that is; write `links:` with others"

@@ -42,6 +42,10 @@ _BUCKETS = "net.netfilter.nf_conntrack_buckets"
 _HASH_SIZE = "/sys/module/nf_conntrack/parameters/hashsize"
 """File with the size of the hash table, for kernels without the sysctl."""
 _DIMMS = ("asroot", "dmidecode", "--type", "17")
+_BMC = ("/sys/devices/platform", " ".join(f"ipmi_bmc.*/{file}" for file in ("manufacturer_id", "product_id", "firmware_revision")))
+"""Files of management controllers that a kernel driver has found (drivers/char/ipmi/ipmi_msghandler.c)."""
+_MAKERS = {11: "Hewlett Packard", 343: "Intel", 674: "Dell", 10876: "Super Micro", 19046: "Lenovo", 47488: "Super Micro"}
+"""IANA's enterprise number → maker of management controllers, as in ipmitool's include/ipmitool/ipmi_oem.h."""
 _NUMBERS = ("cpu.min_khz", "cpu.max_khz", "cpu.base_khz", "cpu.boost", "cpu.no_turbo")
 _SYSCTLS = (
     "net.ipv4.ip_forward",
@@ -96,6 +100,7 @@ def questions(root: str) -> Iterator[Question]:
     yield from (("lines", root + folder, pattern) for folder, pattern in (_IDLE_STATES, _MITIGATIONS, _MODULES))
     yield _loaded(root)
     yield _DIMMS
+    yield ("lines", root + _BMC[0], _BMC[1])
     yield from (("slurp", _sysctl_file(name, root)) for name in _SYSCTLS)
     yield ("slurp", root + _HASH_SIZE)
     yield ("lscpu", "-J")
@@ -123,6 +128,8 @@ def put(facts: FactTree, answers: Answers, root: str) -> None:
     facts.put("modules.versions", {name: version for name, version in versions if version} or None, why)
     output, why = answers.said(*_DIMMS)
     facts.put("dimms", (dimms(output) or None) if output else None, "none is listed" if output else why)
+    output, why = answers.said("lines", root + _BMC[0], _BMC[1])
+    facts.put("bmc", management_controller(output) if output else None, why)
     output, _ = answers.said(*_VIRTUAL)
     counted, _ = answers.said(*_hypervisor(root))
     hypervisor = output or {None: None, "0": "none"}.get(counted, "of unknown kind")
@@ -143,6 +150,16 @@ def idle_exit_latency(lines: str) -> int | None:
     states = {name.partition("/")[0] for name in contents}
     enabled = [contents.get(f"{state}/latency", "") for state in states if contents.get(f"{state}/disable", "0") == "0"]
     return max((int(latency) for latency in enabled if latency.isdigit()), default=None)
+
+
+def management_controller(lines: str) -> dict[str, str] | None:
+    """Return maker, product and firmware of the first management controller, from `name:text` of its files; None if none is stated."""
+    contents = dict(line.partition(":")[::2] for line in lines.splitlines())
+    first = next(iter(sorted(contents)), "").partition("/")[0]
+    maker, product, firmware = (contents.get(f"{first}/{file}", "") for file in ("manufacturer_id", "product_id", "firmware_revision"))
+    number = int(maker, 16) if re.fullmatch(r"0x[0-9a-fA-F]{1,6}", maker) else None
+    named = {"maker": maker if number is None else _MAKERS.get(number, f"number {number}"), "product": product, "firmware": firmware}
+    return {name: text for name, text in named.items() if text} or None
 
 
 def _files(facts: FactTree, answers: Answers, root: str) -> None:

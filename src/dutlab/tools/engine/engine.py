@@ -26,6 +26,7 @@ from dutlab.hosts.neighbours import NextHop, next_hop_mac
 from dutlab.hosts.programs import versions_of
 from dutlab.methods.ports import NO_TIME, LostSoFar, Offer, Outage, Outcome, ToolReading
 from dutlab.reason import reason_in
+from dutlab.spec.cores import Cores, cores_on
 from dutlab.spec.links import Port
 from dutlab.spec.mixes import Mix, sizes_in_words
 from dutlab.spec.testbed import Testbed
@@ -239,7 +240,8 @@ class Engine:
 
     def _open_arguments(self, role: str, port: Port, nth: int, backend: Backend, *, isolated: bool) -> dict[str, Any]:
         networks = sorted({str(a.network) for link in self._testbed.links.values() for a in link.addresses})
-        cpus = self._cpus.get(role) or ()
+        link = next((name for name, of in self._testbed.links.items() if port in of.ports), "")
+        cpus, apart = self._cpus.get(role) or (), cores_on(self._cpus.get(role), link)
         each = self._testbed.hosts[role].cpus_per_port
         arguments = {
             "port": str(port),
@@ -247,9 +249,10 @@ class Engine:
             "backend": backend,
             "guard": {"allow": networks, "isolated": isolated},
         }
-        if not cpus:
+        if not apart:
             return arguments
-        mine = [cpus[(nth * each + i) % len(cpus)] for i in range(each)]
+        by_link = isinstance(cpus, Cores) and cpus.by_link
+        mine = list(apart[:each]) if by_link else [cpus[(nth * each + i) % len(cpus)] for i in range(each)]
         return arguments | {"cpu": mine if each > 1 else mine[0]}
 
     async def _still_there(self, directions: Sequence[Direction]) -> None:

@@ -47,7 +47,7 @@ def percentile(bins: Mapping[int, int], share: float) -> int:
     return max(bins)
 
 
-def percentiles(bins: Mapping[int, int]) -> dict[str, float]:
-    """Return the percentiles of SHARES, without those that too few I/Os exceed."""
+def percentiles(bins: Mapping[int, int], shares: Mapping[str, float] = SHARES) -> dict[str, float]:
+    """Return the percentiles of `shares`, without those that too few I/Os exceed."""
     count = sum(bins.values())
-    return {name: float(percentile(bins, share)) for name, share in SHARES.items() if count * (1 - share) >= LEAST_BEYOND}
+    return {name: float(percentile(bins, share)) for name, share in shares.items() if count * (1 - share) >= LEAST_BEYOND}

@@ -5,24 +5,20 @@ from __future__ import annotations
 import contextlib
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from dutlab.methods.ports import Measured
 from dutlab.plan.cell import Cell
 from dutlab.spec.workloads.storage_limit import StorageLimitSetting
 from dutlab.subject import of_part
 from dutlab.tools.fio.knee import Sweep, sweep
-from dutlab.tools.fio.meanwhile import HostReading, cores_between, read_lines, watched
+from dutlab.tools.fio.meanwhile import HOST_LOG, host_cores, read_lines, watched
 from dutlab.tools.fio.output import JobOutput, jobs_of, span_of, total
 from dutlab.tools.fio.program import FioResult, doubts_of, drives_of, facts_of, run
 from dutlab.tools.generator_tool import GeneratorSite
 from dutlab.tools.json_text import read_object
 
 _REPORT = re.compile(r"depth-(?P<depth>\d+)-fio-(?P<host>.+)\.json")
-_HOST = "host-{}.txt"
-"""Name of the raw file with a host's readings under load; `again` reads the busy cores from it."""
-Spans = Mapping[str, tuple[float, float]]
-"""Host → start and end of the measured part of a job."""
 
 
 async def measure(site: GeneratorSite, cell: Cell) -> Measured:
@@ -39,8 +35,8 @@ async def measure(site: GeneratorSite, cell: Cell) -> Measured:
         watches = {host: await stack.enter_async_context(watched(site.hosts[host])) for host in drives_by_host}
         swept = await sweep(at, setting.deepest)
     readings_by_host = {host: watch.readings for host, watch in watches.items()}
-    figures_by_depth = {depth: {**figures_at(of.whole), **_host_cores(of.spans, readings_by_host)} for depth, of in result_by_depth.items()}
-    host_logs = {_HOST.format(host): watch.raw for host, watch in watches.items()}
+    figures_by_depth = {depth: {**figures_at(of.whole), **host_cores(of.spans, readings_by_host)} for depth, of in result_by_depth.items()}
+    host_logs = {HOST_LOG.format(host): watch.raw for host, watch in watches.items()}
     return Measured(
         figures={cell.link_label: _figures(swept, figures_by_depth)},
         doubts=(*dict.fromkeys(doubt for of in result_by_depth.values() for doubt in of.doubts), *doubts_of(drives_by_host)),
@@ -66,8 +62,8 @@ def again(raw: Mapping[str, bytes]) -> dict[str, float]:
             spans[depth][of["host"]] = span_of(document, outputs)
     if not jobs:
         raise ValueError("no report of fio is kept")
-    readings_by_host = {host: read_lines(raw.get(_HOST.format(host), b"")) for of in spans.values() for host in of}
-    figures_by_depth = {depth: {**figures_at(total(of)), **_host_cores(spans[depth], readings_by_host)} for depth, of in jobs.items()}
+    readings_by_host = {host: read_lines(raw.get(HOST_LOG.format(host), b"")) for of in spans.values() for host in of}
+    figures_by_depth = {depth: {**figures_at(total(of)), **host_cores(spans[depth], readings_by_host)} for depth, of in jobs.items()}
     return _figures(Sweep({depth: of["iops"] for depth, of in figures_by_depth.items()}, still_rising=False), figures_by_depth)
 
 
@@ -75,12 +71,6 @@ def figures_at(whole: JobOutput) -> dict[str, float]:
     """Return the figures of one job: reads and writes together, and fio's CPU time in cores."""
     cores = {} if whole.cpu_cores is None else {"fio_cpu_cores": whole.cpu_cores}
     return {**whole.both.figures, **cores}
-
-
-def _host_cores(spans: Spans, seen: Mapping[str, Sequence[HostReading]]) -> dict[str, float]:
-    """Return the busy cores of all hosts; empty if a job was too short to measure them."""
-    cores = [cores_between(readings, *spans[host]) for host, readings in seen.items()]
-    return {"host_cpu_cores": sum(known)} if len(known := [one for one in cores if one is not None]) == len(cores) else {}
 
 
 def _figures(swept: Sweep, told: Mapping[int, Mapping[str, float]]) -> dict[str, float]:

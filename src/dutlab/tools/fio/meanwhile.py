@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from dutlab.bounds import OUTPUT_BYTES
@@ -19,6 +19,8 @@ from dutlab.hosts.own_time import own_timeout
 from dutlab.hosts.running import KeptOutput
 
 EVERY_S = 0.5
+HOST_LOG = "host-{}.txt"
+"""Name of the raw file with a host's readings during a job; the figures are recomputed from it."""
 SECTOR_BYTES = 512
 """Size of a sector in sync_completed and in a block device's stat, for every drive (Documentation/admin-guide/md.rst)."""
 # `$1`: seconds between readings. `$2`: the array's device. `$3`: the md device that can lose a drive. The last two may be empty.
@@ -100,6 +102,13 @@ def rebuilds(readings: Sequence[HostReading]) -> list[tuple[float, float, float]
             spans.append((last.at_s, now.at_s, (now.rebuilt_bytes - last.rebuilt_bytes) / (now.at_s - last.at_s)))
             last = now
     return spans
+
+
+def host_cores(spans: Mapping[str, tuple[float, float]], readings: Mapping[str, Sequence[HostReading]]) -> dict[str, float]:
+    """Return the busy cores of all hosts during `spans` (host → start and end); empty if one was too short to measure them."""
+    cores = [cores_between(of_host, *spans[host]) for host, of_host in readings.items() if host in spans]
+    known = [one for one in cores if one is not None]
+    return {"host_cpu_cores": sum(known)} if known and len(known) == len(cores) else {}
 
 
 class Meanwhile:

@@ -66,6 +66,9 @@ class FioDirection:
     clat: FioLatency
     slat: FioLatency
     lat: FioLatency
+    iops_deviation: float | None = field(default=None, compare=False)
+    """Standard deviation of the IOPS over fio's windows of 0.5 s; None for a sum of several jobs."""
+    iops_windows: int = field(default=0, compare=False)
 
     @property
     def figures(self) -> dict[str, float]:
@@ -310,6 +313,8 @@ def _direction(of: Mapping[str, Any]) -> FioDirection:
         clat=_latency(of, "clat"),
         slat=_latency(of, "slat"),
         lat=_latency(of, "lat"),
+        iops_deviation=number(of, "iops_stddev"),
+        iops_windows=int(number(of, "iops_samples") or 0),
     )
 
 
@@ -364,6 +369,8 @@ def _steady(state: Mapping[str, Any]) -> str:
 
 
 def _sum(parts: Sequence[FioDirection]) -> FioDirection:
+    if len(parts) == 1:
+        return parts[0]
     iops, rates = [p.iops for p in parts if p.iops is not None], [p.bytes_per_s for p in parts if p.bytes_per_s is not None]
     weights = [p.ios for p in parts]
     return FioDirection(

@@ -7,6 +7,7 @@ Every trial finds the drives again; a trial that writes also checks that they ar
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import os
 from collections import defaultdict
@@ -29,7 +30,10 @@ from dutlab.spec.workloads.fio import DEFAULTS, HOW, PASSED_OVER, FioSetting
 from dutlab.spec.workloads.fio_job import sections
 from dutlab.spec.workloads.on_drives import DriveSetting
 from dutlab.subject import joined
+from dutlab.tools.engine.binary import EngineFile, engine_on, find_engine
+from dutlab.tools.fio.arrivals import missed
 from dutlab.tools.fio.drives import FoundDrive, find, find_array, find_own_array, insist_unused, insist_within
+from dutlab.tools.fio.meanwhile import HOST_LOG, host_cores, watched
 from dutlab.tools.fio.output import JobOutput, cached_reads, jobs_of, of_results, rates_now, readings, span_of, total, version_of
 from dutlab.tools.generator_tool import GeneratorSite
 from dutlab.tools.json_text import UnreadableError, read_object
@@ -95,11 +99,19 @@ class FioResult:
 async def check(site: GeneratorSite, cells: Sequence[Cell]) -> str:
     """Check that the drives are there, and unused if written to; return the version of fio, of each host if they differ.
 
+    Hosts whose trials need the engine must also be able to run it.
+
     Raises ToolMissing, ToolsMissing, TestbedError with all reasons, HostError.
     """
     hosts = {host: site.hosts[host] for host in _by_host(site, dict.fromkeys(name for cell in cells for name in cell.links))}
     versions = versions_of(dict(zip(hosts, await all_there(_version(host) for host in hosts.values()), strict=True)))
     await look(site, cells)
+    by_engine = [cell for cell in cells if isinstance(cell.setting, DriveSetting) and cell.setting.needs_engine]
+    if by_engine:
+        engine = await EngineFile.read(find_engine())
+        for host in _by_host(site, dict.fromkeys(name for cell in by_engine for name in cell.links)):
+            async with engine_on(site.hosts[host], engine):
+                pass
     return versions
 
 
@@ -126,13 +138,20 @@ async def measure(site: GeneratorSite, cell: Cell) -> Measured:
     """Run one job on every drive of the cell. Raises MeasurementError, HostError."""
     drives_by_host = await drives_of(site, cell)
     setting = cell.setting_as(FioSetting)
-    fio_result = await run(site, drives_by_host, setting)
+    async with contextlib.AsyncExitStack() as stack:
+        watches = {host: await stack.enter_async_context(watched(site.hosts[host])) for host in drives_by_host}
+        fio_result = await run(site, drives_by_host, setting)
+    # The sections of a job file run in turn, so a mean over all of them would be the load of none.
+    cores = {} if setting.job else host_cores(fio_result.spans, {host: watch.readings for host, watch in watches.items()})
     places = fio_result.sections or {name: [job] for name, job in fio_result.jobs.items()}
     whole = results_of(setting, [job for jobs in places.values() for job in jobs])
     return Measured(
-        figures={**{name: figures_of(results_of(setting, jobs)) for name, jobs in places.items()}, cell.link_label: figures_of(whole)},
+        figures={
+            **{name: figures_of(results_of(setting, jobs)) for name, jobs in places.items()},
+            cell.link_label: {**figures_of(whole), **cores},
+        },
         doubts=(*fio_result.doubts, *doubts_of(drives_by_host)),
-        raw=fio_result.raw,
+        raw={**fio_result.raw, **{HOST_LOG.format(host): watch.raw for host, watch in watches.items()}},
         facts=facts_of(drives_by_host, fio_result),
         notes=[*filter(None, [setting.not_taken]), *(f"job {name} did no I/O" for name in setting.results if name not in whole)],
         readings=fio_result.readings,
@@ -283,6 +302,7 @@ async def _one(
     doubts = [Doubt(DoubtKind.PAGE_CACHE, detail=why) for why in (*(job.buffered for job in jobs), cached) if why]
     if errors := sum(job.errors for job in jobs):
         doubts.append(Doubt(DoubtKind.STORAGE_ERRORS, detail=f"{name}: {errors} I/Os"))
+    doubts += [Doubt(DoubtKind.ARRIVALS_MISSED, detail=what) for what in missed(jobs)]
     spans = {name: span_of(read_object(report)[0], jobs)}
     if setting.job:
         place = joined(drive.name for drive in drives.values())

@@ -19,6 +19,7 @@ from dutlab.hosts.host import Host
 from dutlab.hosts.running import together
 from dutlab.methods.ports import Measured, Row
 from dutlab.plan.cell import Cell
+from dutlab.spec.cores import cores_on
 from dutlab.spec.generators.iperf3_udp import IP_UDP
 from dutlab.spec.testbed import Testbed
 from dutlab.spec.workloads.datagrams import DatagramsSetting
@@ -82,7 +83,7 @@ class Iperf3Lengths:
     async def _one(self, name: str, nth: int, datagrams: Datagrams) -> Sent:
         link = self._testbed.links[name]
         near, far = (
-            DatagramEnd(self._hosts[port.host], str(address.ip), tuple(self._cpus.get(port.host) or ()))
+            DatagramEnd(self._hosts[port.host], str(address.ip), cores_on(self._cpus.get(port.host), name))
             for port, address in ((link.source, link.source_address), (link.sink, link.sink_address))
         )
         return await send(near, far, datagrams, name=f"{name}-{datagrams.length}", first_port=FIRST_PORT + nth * PORTS_TRIED)

@@ -1,7 +1,8 @@
 """Tool `iperf3`: TCP through the DUT on one link or several at once.
 
-Each link has a server on its sink and a client on its source, bound to their addresses of the link. Both are pinned with taskset(1) if the
-testbed names cores. All servers listen before any client starts, and all clients start together. A server runs for one test only.
+Each link has a server on its sink, or on the setting's `server`, and a client on its source, bound to their addresses of the link. Both are
+pinned with taskset(1) if the testbed names cores. All servers listen before any client starts, and all clients start together. A server
+runs for one test only.
 
 Figures of a link are goodput_bps (received by the sink in the time that counts), sent_bps, retransmits, sender_cpu_percent and
 receiver_cpu_percent (of one core, measured by iperf3 itself). For several links, `a+b` is their sum. With `direction: bidir`, `a` and
@@ -23,6 +24,7 @@ from dutlab.hosts.programs import all_there, versions_of
 from dutlab.hosts.running import together
 from dutlab.methods.ports import Measured, ToolReading
 from dutlab.plan.cell import Cell
+from dutlab.spec.cores import cores_on
 from dutlab.spec.links import Link
 from dutlab.spec.testbed import Testbed
 from dutlab.spec.traffic import Directions
@@ -92,6 +94,8 @@ class FinishedTest:
 
 def hosts_of(cell: Cell, testbed: Testbed) -> tuple[str, ...]:
     """Return the hosts that run iperf3."""
+    if isinstance(cell.setting, Iperf3Setting) and (server := cell.setting.server):
+        return tuple(dict.fromkeys((*(testbed.links[link].source.host for link in cell.links), server)))
     return cell.setting.ends or tuple(dict.fromkeys(host for link in cell.links for host in testbed.links[link].ends))
 
 
@@ -128,7 +132,8 @@ class Iperf3:
     def _of_link(self, cell: Cell, setting: TcpSetting, name: str, nth: int) -> list[_Test]:
         """Return the tests of a link, with its streams divided over its tunnels. `nth` is the index of the link in the cell."""
         link = self._testbed.links[name]
-        near, far = self._ends(link, link.source.host, link.sink.host)
+        server = setting.server if isinstance(setting, Iperf3Setting) else ""
+        near, far = self._ends(link, link.source.host, server or link.sink.host)
         ends_apart_s = nth * (setting.ends_apart_s if isinstance(setting, Iperf3Setting) else 0)
         ways = loaded(cell.tunnels)
         taken = [ways[n] for n in loaded(len(ways), setting.streams)]
@@ -156,11 +161,11 @@ class Iperf3:
             await version_of(self._hosts[host])
         near, far = self._ends(self._testbed.links[link], client, server)
         if setting.protocol == "udp":
-            return await datagrams_between(self._of_datagrams(near), self._of_datagrams(far), link, setting)
+            return await datagrams_between(self._of_datagrams(near, link), self._of_datagrams(far, link), link, setting)
         return _measured(cell, await self._all([_Test(link, near, far, setting)]))
 
-    def _of_datagrams(self, end: _End) -> DatagramEnd:
-        return DatagramEnd(end.host, end.address, tuple(self._cpus.get(end.name) or ()))
+    def _of_datagrams(self, end: _End, link: str) -> DatagramEnd:
+        return DatagramEnd(end.host, end.address, cores_on(self._cpus.get(end.name), link))
 
     def _ends(self, link: Link, near: str, far: str) -> tuple[_End, _End]:
         here, there = link.between(near, far)
@@ -172,7 +177,7 @@ class Iperf3:
         async with AsyncExitStack() as ended_at_exit:
             servers = []
             for i, test in enumerate(tests):
-                cores = self._cpus.get(test.far.name)
+                cores = cores_on(self._cpus.get(test.far.name), test.link)
                 port = FIRST_PORT + i * PORTS_TRIED
                 servers.append(await listen(test.far.host, test.far.address, port, ended_at_exit, cores=cores, more=test.more))
             return await together(self._one(test, *server) for test, server in zip(tests, servers, strict=True))
@@ -180,7 +185,16 @@ class Iperf3:
     async def _one(self, test: _Test, port: int, server: Process) -> FinishedTest:
         """Run the client of one test, wait for the server's end, and parse the results. Raises ToolFailed."""
         near, far, setting = test.near, test.far, test.setting
-        argv = [*near.host.system.pinned(self._cpus.get(near.name) or ()), PROGRAM, "-c", far.address, "-p", str(port), "-B", near.address]
+        argv = [
+            *near.host.system.pinned(cores_on(self._cpus.get(near.name), test.link)),
+            PROGRAM,
+            "-c",
+            far.address,
+            "-p",
+            str(port),
+            "-B",
+            near.address,
+        ]
         argv += ["-P", str(setting.streams), "-O", str(setting.omit_s), "-t", str(setting.duration_s), "-J"]
         argv += ["-Z"] if setting.zerocopy else []
         argv += [*_FLAGS[setting.direction], *test.more]

@@ -2,7 +2,7 @@
 // The numbers are in the JSON element next to the drawing. Without this script, as in print, only the drawing is shown.
 "use strict";
 (() => {
-const NS = "http://www.w3.org/2000/svg", INK = "#1a2029", QUIET = "#59636f", GRID = "#e1e5ea", FAINT = "#98a1ab";
+const NS = "http://www.w3.org/2000/svg", INK = "#1a2029", QUIET = "#59636f", GRID = "#e1e5ea", FAINT = "#98a1ab", PAPER = "#ffffff";
 const figures = [];
 
 const html = (tag, attributes = {}, ...inside) => {
@@ -48,6 +48,20 @@ const ticksOf = (s) => {
 };
 const along = (s, length) => (v) => length * (s.log ? Math.log(v / s.low) / Math.log(s.high / s.low) : (v - s.low) / (s.high - s.low));
 const from = (s, length) => (at) => s.log ? s.low * (s.high / s.low) ** (at / length) : s.low + (at / length) * (s.high - s.low);
+
+// Middles of texts in one line, as near to their places as possible; null without room.
+const spreadWords = (ticks, low, high) => {
+  const widths = ticks.map(([, words]) => words.length * 13 * 0.58 + 9), blocks = [];
+  let offset = widths[0] / 2 || 0;
+  const offsets = widths.map((w, n) => n ? offset += (widths[n - 1] + w) / 2 : offset), room = high - low - widths.reduce((a, b) => a + b, 0);
+  if (room < 0) return null;
+  ticks.forEach(([at], n) => {
+    let total = at - low - offsets[n], count = 1;
+    while (blocks.length && blocks.at(-1)[0] / blocks.at(-1)[1] > total / count) { const [t, c] = blocks.pop(); total += t; count += c; }
+    blocks.push([total, count]);
+  });
+  return blocks.flatMap(([t, c]) => Array(c).fill(Math.min(Math.max(t / c, 0), room))).map((start, n) => low + start + offsets[n]);
+};
 
 class Figure {
   constructor(element, data) {
@@ -167,10 +181,11 @@ class Figure {
     return log ? { low: low / 1.35, high: high * 1.35, log } : { low: Math.min(0, low), high: high > 0 ? high * 1.08 : low < 0 ? 0 : 1, log };
   }
 
-  mark(into, x, y, line, size) {
+  mark(into, x, y, line, size, hollow) {
+    const paint = hollow ? { fill: PAPER, stroke: line.colour, "stroke-width": 1.5 } : { fill: line.colour };
     if (line.place === undefined) drawn(into, "path", { d: `M${x - size} ${y}h${2 * size}`, stroke: line.colour, "stroke-width": 1.5 });
-    else if (!line.mark.length) drawn(into, "circle", { cx: x, cy: y, r: size, fill: line.colour });
-    else drawn(into, "polygon", { points: line.mark.map(([dx, dy]) => `${(x + dx * size).toFixed(2)},${(y + dy * size).toFixed(2)}`).join(" "), fill: line.colour });
+    else if (!line.mark.length) drawn(into, "circle", { cx: x, cy: y, r: size, ...paint });
+    else drawn(into, "polygon", { points: line.mark.map(([dx, dy]) => `${(x + dx * size).toFixed(2)},${(y + dy * size).toFixed(2)}`).join(" "), ...paint });
   }
 
   draw() {
@@ -187,18 +202,24 @@ class Figure {
       drawn(svg, "text", { x: at, y: down + size * 0.35, "font-size": size, fill: colour, "text-anchor": anchor }, words);
     const rule = (d, colour, width = 1, dash = "") => drawn(svg, "path", { d, fill: "none", stroke: colour, "stroke-width": width, "stroke-dasharray": dash });
     for (const tick of ticksOf(this.y)) { rule(`M0 ${y(tick)}H${W}`, GRID); text(-8, y(tick), short(tick), QUIET, "end"); }
-    drawn(svg, "text", { transform: `translate(${box[0] + 12} ${H / 2}) rotate(-90)`, "font-size": 13, fill: QUIET, "text-anchor": "middle" }, view.title);
+    drawn(svg, "text", { transform: `translate(${box[0] + 12} ${H / 2}) rotate(-90)`, "font-size": 13, fill: QUIET, "text-anchor": "middle" }, view.title + (this.y.log ? " (log)" : ""));
     const own = data.x.ticks.filter(([at]) => at >= this.x.low && at <= this.x.high);
-    const rows = [];
-    for (const [at, words] of own.length ? own : ticksOf(this.x).map((t) => [t, short(t)])) {
-      rule(`M${x(at)} ${own.length ? H : 0}V${H + (own.length ? 5 : 0)}`, own.length ? FAINT : GRID);
+    const ticks = (own.length ? own : ticksOf(this.x).filter((t) => !data.x.whole || Number.isInteger(t)).map((t) => [t, short(t)])).map(([at, words]) => [x(at), words]).sort((a, b) => a[0] - b[0]);
+    const spread = own.length ? spreadWords(ticks, -16, W + 16) : null, moved = spread?.some((at, n) => Math.abs(at - ticks[n][0]) > 1), rows = [];
+    ticks.forEach(([at, words], n) => {
+      if (!own.length) rule(`M${at} 0V${H}`, GRID);
+      if (spread) {
+        rule(`M${at} ${H}v4${moved ? `L${spread[n]} ${H + 11}` : ""}`, FAINT);
+        text(spread[n], H + (moved ? 20 : 15), words, QUIET, "middle");
+        return;
+      }
       const half = words.length * 13 * 0.29 + 3;
       let row = 0;
-      while (rows[row] !== undefined && x(at) - half < rows[row]) row++;
-      if (row < 3) { rows[row] = x(at) + half; text(x(at), H + 14 + 16 * row, words, QUIET, "middle"); }
-    }
+      while (rows[row] !== undefined && at - half < rows[row]) row++;
+      if (row < 3) { rows[row] = at + half; text(at, H + 14 + 16 * row, words, QUIET, "middle"); }
+    });
     rule(`M0 ${H}H${W}`, FAINT);
-    text(W / 2, H + 36 + 16 * (Math.min(rows.length, 3) - 1), data.x.title, QUIET, "middle");
+    text(W / 2, H + 36 + (spread ? moved ? 7 : 2 : 16 * (Math.min(Math.max(rows.length, 1), 3) - 1)), data.x.title + (this.x.log ? " (log)" : ""), QUIET, "middle");
     const clip = `clip-${figures.indexOf(this)}`;
     drawn(drawn(svg, "clipPath", { id: clip }), "rect", { x: -5, y: -5, width: W + 10, height: H + 10 });
     const inside = drawn(svg, "g", { "clip-path": `url(#${clip})` });
@@ -214,20 +235,20 @@ class Figure {
     const ends = [];
     data.lines.forEach((line, n) => {
       const points = this.points(n).filter((p) => !(this.y.log && p[1] <= 0)), loose = line.place === undefined;
+      const to = (p) => x(p[0]) + line.shift;
       let d = "";
-      points.forEach((p, i) => { d += `${i && p[4] !== 0 ? "L" : "M"}${x(p[0]).toFixed(2)} ${y(p[1]).toFixed(2)}`; });
-      if (d) drawn(inside, "path", { d, fill: "none", stroke: line.colour, "stroke-width": loose ? 1.5 : 2, "stroke-dasharray": loose ? "5 4" : "", "stroke-linejoin": "round" });
+      points.forEach((p, i) => { d += `${i && p[4] !== 0 ? "L" : "M"}${to(p).toFixed(2)} ${y(p[1]).toFixed(2)}`; });
+      if (d) drawn(inside, "path", { d, fill: "none", stroke: line.colour, "stroke-width": loose ? 1.5 : 2, "stroke-dasharray": line.dash, "stroke-linejoin": "round" });
       const seen = this.shown()[n];
       for (const p of seen) if (p.length > 2 && p[2] < p[3] && (!this.y.log || p[2] > 0))
-        drawn(inside, "path", { d: `M${x(p[0])} ${y(p[2])}V${y(p[3])}`, stroke: line.colour, "stroke-width": 1.5 });
-      if (seen.length <= 40 && !(loose && seen.length > 1)) for (const p of seen) this.mark(inside, x(p[0]), y(p[1]), line, 3.5);
-      if (seen.length) ends.push({ line, x: x(seen.at(-1)[0]), y: y(seen.at(-1)[1]) });
+        drawn(inside, "path", { d: `M${to(p)} ${y(p[2])}V${y(p[3])}`, stroke: line.colour, "stroke-width": 1.5 });
+      if ((seen.length <= 40 || line.apart) && !(loose && seen.length > 1)) for (const p of seen) this.mark(inside, to(p), y(p[1]), line, line.apart ? 3 : 3.5, p[5]);
+      if (seen.length) ends.push({ line, x: to(seen.at(-1)), y: y(seen.at(-1)[1]) });
     });
     ends.filter((e) => e.y >= -5).sort((a, b) => a.y - b.y).reduce((last, end, n, all) => {
       const at = Math.min(Math.max(end.y, last + 16.5), H + 12 - 16.5 * (all.length - 1 - n));
       rule(`M${end.x + 6} ${end.y}L${W + 12} ${at}`, FAINT, 0.75);
-      const words = end.line.label;
-      const named = text(W + 16, at, words.length > 30 ? `${words.slice(0, 29)}…` : words, end.line.colour, "start", 13.5);
+      const named = text(W + 16, at, end.line.short, end.line.colour, "start", 13.5);
       if (end.line.place !== undefined) named.setAttribute("font-weight", 600);
       return at;
     }, -99);
@@ -265,7 +286,7 @@ class Figure {
       if (!p || Math.abs(place(p[0]) - place(x)) > 24) return null;
       const digits = digitsOf(p, this.view.digits), range = p.length > 2 && p[2] < p[3] ? ` (${said(p[2], digits)}–${said(p[3], digits)})` : "";
       const elsewhere = p[0] !== x ? ` at ${this.words(p[0])}` : "";
-      return { line: this.data.lines[n], p, words: withUnit(said(p[1], digits), this.view.unit) + range + elsewhere };
+      return { line: this.data.lines[n], p, words: withUnit(said(p[1], digits), this.view.unit) + range + elsewhere + (p[5] ? ", missed the goal" : "") };
     }).filter(Boolean);
   }
 
@@ -278,7 +299,7 @@ class Figure {
     const { width: W, height: H } = this.data, found = this.values(x), at = along(this.x, W)(x), up = along(this.y, H);
     const group = drawn(this.svg, "g", { class: "cursor", "pointer-events": "none" });
     drawn(group, "path", { d: `M${at.toFixed(2)} 0V${H}`, stroke: INK, "stroke-width": 1 });
-    for (const { line, p } of found) if (p[1] <= this.y.high) drawn(group, "circle", { cx: along(this.x, W)(p[0]), cy: H - up(p[1]), r: 6, fill: "none", stroke: line.colour, "stroke-width": 2 });
+    for (const { line, p } of found) if (p[1] <= this.y.high) drawn(group, "circle", { cx: along(this.x, W)(p[0]) + line.shift, cy: H - up(p[1]), r: 6, fill: "none", stroke: line.colour, "stroke-width": 2 });
     const head = withUnit(this.words(x), this.data.x.unit);
     const lines = (most) => [html("strong", {}, head), ...found.slice(0, most).map(({ line, words }) =>
       html("span", {}, html("span", { class: line.place === undefined ? "loose" : `mode m${line.place}` }, line.label), " ", words))];
@@ -351,5 +372,14 @@ for (const element of document.querySelectorAll("figure")) {
   made.group = element.closest("article");
   figures.push(made);
 }
+// A link to a row inside closed details opens them first.
+const unfold = () => {
+  const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  let closed = false;
+  for (let e = target?.closest("details:not([open])"); e; e = e.parentElement.closest("details:not([open])")) e.open = closed = true;
+  if (closed) target.scrollIntoView();
+};
+addEventListener("hashchange", unfold);
+unfold();
 document.addEventListener("keydown", (event) => { if (event.key === "Escape") for (const figure of figures) figure.tip.hidden = true; });
 })();
