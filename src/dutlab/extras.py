@@ -49,7 +49,7 @@ def _installer() -> list[str]:
 
 
 def _elsewhere(home: Path) -> list[str]:
-    """Return the setting that tells pipx where its environments are; empty where they are below their owner's home."""
+    """Return the setting for the folder of pipx's environments; empty where they are below their owner's home."""
     try:
         is_at_home = home.is_relative_to(pwd.getpwuid(Path(sys.prefix).stat().st_uid).pw_dir)
     except KeyError:

@@ -347,7 +347,7 @@ def _only_at(design: CellDesign, group: int, weights: Weights) -> tuple[str, ...
 
 
 def _unseparated(design: CellDesign, group: int) -> str:
-    """Return the reason why a factor has no effect: other factors that change wherever it does."""
+    """Return the reason why a factor has no effect: other factors that always change with it."""
     changed = [
         {" + ".join(design.groups[g]) for g in range(len(design.groups)) if g != group and a[g] != b[g]}
         for a, b in combinations(design.cells, 2)

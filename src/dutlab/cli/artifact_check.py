@@ -1,4 +1,4 @@
-"""Work of `artifact check`: repeat the runs of an artifact whose files are verified, and tell the verdict on each claim."""
+"""Work of `artifact check`: repeat the runs of an artifact whose files are verified, and print the verdict on each claim."""
 
 from __future__ import annotations
 

@@ -39,7 +39,11 @@ if TYPE_CHECKING:
 @BETTER
 @MATCH_MODES
 @click.option(
-    "--confirm", "confirm_s", type=DURATION, metavar="TIME", help="Measure what fails again, both runs in turn, for at most this long."
+    "--confirm",
+    "confirm_s",
+    type=DURATION,
+    metavar="TIME",
+    help="Measure failed cells again, alternating both runs, for at most this long.",
 )
 @FORMAT
 @JSON

@@ -33,8 +33,10 @@ _LABEL_WIDTH = 11
     "--testbed", metavar="FILE", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="Testbed file of the hosts to examine."
 )
 @click.option("--lab", metavar="NAME", help=LAB_WORDS)
-@click.option("--prove", metavar="FINDING", help="Measure the cost of this finding here, before and after the fix. The fix is undone afterwards.")
-@click.option("--mode", help="With --prove: the mode of the DUT.  [as the finding needs it, else router]")
+@click.option(
+    "--prove", metavar="FINDING", help="Measure the cost of this finding here, before and after the fix. The fix is undone afterwards."
+)
+@click.option("--mode", help="With --prove: the mode of the DUT.  [the mode that the finding needs, else router]")
 @click.option("--repeats", type=click.IntRange(1, 1000), default=6, help="With --prove: trials of each level.  [6]")
 @RUNS
 @click.option("--json", "as_json", is_flag=True, help="For programs.")

@@ -34,7 +34,7 @@ def listed(_ctx: click.Context, _param: click.Parameter, words: tuple[str, ...])
     "--xdp", "programs", multiple=True, metavar="FILE[:SECTION]",
     help="An object file with an XDP program for the receiving port of a router, measured as a mode; repeatable.  [section xdp]",
 )  # fmt: skip
-@click.option("--profile", is_flag=True, help="Say which functions take the instructions: a table and a flame graph in the report.")
+@click.option("--profile", is_flag=True, help="Count instructions by function: a table and a flame graph in the report.")
 @click.option("--kernel", type=click.Path(path_type=Path, dir_okay=False), help="A bzImage.  [the newest Debian kernel for clouds]")
 @click.option("--modules", type=click.Path(path_type=Path, file_okay=False), help="Folder of its modules.  [/lib/modules/RELEASE]")
 @NAME

@@ -205,7 +205,7 @@ class _Rounds:
         return called_as(sides.pairs, labels(works[0], works[0], self.first, sides))
 
     async def _measured(self, works: Works, left: float, enough: Callable[[Sequence[Pair]], bool]) -> Sequence[RunResult]:
-        """Measure both versions in turn; build the lab once if both use the same."""
+        """Measure both versions alternately; build the lab once if both use the same."""
         from dutlab import labs
         from dutlab.runner.in_turn import run_in_turn
 

@@ -32,7 +32,7 @@ MOST_WORDS = 20
 @click.option(
     "--line-rate",
     metavar="RATE",
-    help="Rate of the link: rates above it are doubted, and the report says where it was the limit.  [not known]",
+    help="Rate of the link: rates above it are doubted, and the report names the figures that it limited.  [not known]",
 )
 @click.option(
     "--testbed",

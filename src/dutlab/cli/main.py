@@ -88,7 +88,7 @@ SECTIONS = {
             "dutlab.cli.calibrate:calibrate",
             "Measure the rig without the DUT, to know its own limit.",
         ),
-        "verify": ("dutlab.cli.verify:verify", "Test every method on devices whose answers are known; exit 1 when a figure is off."),
+        "verify": ("dutlab.cli.verify:verify", "Test every method on devices with known answers; exit 1 when a figure is off."),
         "limits": (
             "dutlab.cli.limits:limits",
             "Compute the most that links, tunnels, buses, drives, arrays and memory allow, with formula and source.",

@@ -18,7 +18,7 @@ QUICK = {"scale": 0.05, "frame_sizes": [64, 1518], "latency_repeats": 2, "burst_
 @click.option(
     "--scale",
     type=float,
-    help="Scale every prescribed duration, as the report says; not the repeats, which take the most time: see --quick.  [1]",
+    help="Scale every prescribed duration; the report states it. Not the repeats, which take the most time: see --quick.  [1]",
 )
 @click.option(
     "--size",

@@ -99,7 +99,7 @@ def _insist_on_one(lab: str | None, testbeds: object) -> None:
               help=f"{TESTBED_WORDS}  [the file's; repeatable, with --interleave]")  # fmt: skip
 @click.option("--interleave", is_flag=True, help="Interleave experiments, or one on several testbeds: a repeat of each at a time. The same "
               "one twice shows how far two runs of one box differ.")  # fmt: skip
-@click.option("--unattended", is_flag=True, help="Refuse a plan that needs a person.")
+@click.option("--unattended", is_flag=True, help="Refuse a plan with manual steps.")
 @click.option("--take-over", is_flag=True, help="Use hosts that an ended run left in use.")
 @manner_options
 def run(

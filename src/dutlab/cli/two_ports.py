@@ -80,7 +80,7 @@ def port_options(command: Callable[..., None]) -> Callable[..., None]:
 @click.command()
 @click.argument("words", nargs=-1, metavar="PORT PORT [KEY=VALUE]…")
 @click.option("--size", "sizes", multiple=True, metavar="BYTES", help="A frame size or mix; repeatable.  [64, imix, 1518]")
-@click.option("--scale", type=click.FloatRange(0.05, 1), help="Scale every duration; the report says so.  [1]")
+@click.option("--scale", type=click.FloatRange(0.05, 1), help="Scale every duration; the report states it.  [1]")
 @click.option(
     "--write",
     "folder",

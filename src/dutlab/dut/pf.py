@@ -141,7 +141,7 @@ class PfMode(OfRecord):
         return checks
 
     async def _text(self, root: Root, testbed: Testbed) -> str:
-        """Return the text of the ruleset. Raises HostError when the system has no ruleset of its own to keep."""
+        """Return the text of the ruleset. Raises HostError when the system has no saved ruleset."""
         text = "" if self.ruleset is None else self.ruleset(testbed)
         if not self.keeps_own:
             return text

@@ -1,6 +1,6 @@
 """Find the interfaces that share a link with a port, and check whether that link is part of a network in use (RFC 6815).
 
-The engine has the same rule for its own ports (engine/port/src/iface.rs). This module is for the other programs that send.
+The engine has the same rule for its own ports (engine/port/src/iface.rs). This module is for other programs that send.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ class SshLink:
         return carrier
 
     def forget(self, carrier: ChannelCarrier) -> None:
-        """Forget an ended command. Its session is free, and the host may reuse its process group number."""
+        """Remove an ended command from the list. Its session is free, and the host may reuse its process group number."""
         if carrier in self._running:
             self._running.discard(carrier)
             self._tell("-", carrier.group)

@@ -247,7 +247,7 @@ async def revive(label: str) -> list[str]:
 
 
 def standing() -> list[StandingLab]:
-    """Return every lab with a state file or a namespace, whatever process built it."""
+    """Return every lab with a state file or a namespace, built by any process."""
     folder = StateFolder()
     left = labels_among(path.name for path in NAMESPACES.glob("dutlab-*"))
     states = [state for label in sorted({*folder.labels(), *left}) if (state := _state(folder, label)) is not None]

@@ -47,7 +47,7 @@ from dutlab.subject import back_of, joined, of_part
 from dutlab.units import Pps, Seconds
 
 PROBE = frame_mix(128)
-"""Size of probe frames with FCS: short compared with the load's frames, with room for a probe over IPv6."""
+"""Size of probe frames with FCS: short compared with the load's frames, and long enough for a probe over IPv6."""
 SHARES: Mapping[str, float] = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 READINGS_EVERY = Seconds(0.1)
 DRAIN = Seconds(1.0)

@@ -361,7 +361,7 @@ Table = Sequence[Row]
 
 @dataclass(frozen=True)
 class OfferCount:
-    """Number of loads that a method offered, each judged by itself."""
+    """Number of loads that a method offered, each judged separately."""
 
     made: int
     disturbed: int

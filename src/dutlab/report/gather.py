@@ -310,7 +310,7 @@ def _undone(number: int, cell: Cell, of: Group) -> TrialLine:
 
 
 def _deviations(cells: Sequence[Cell]) -> tuple[str, ...]:
-    """Return deviations from RFC 2544, which its section 3 asks a report to state. It says nothing of drives."""
+    """Return deviations from RFC 2544, which its section 3 asks a report to state. It does not cover drives."""
     cells, out = [cell for cell in cells if plug_of(cell.workload).place != DRIVE], []
     short: dict[str, set[float]] = {}
     for cell in cells:

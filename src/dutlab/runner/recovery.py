@@ -180,7 +180,7 @@ async def _remove_copies(engines: Sequence[tuple[str, str]]) -> None:
 
 
 async def _hosts_of(folder: RunFolder, entries: Sequence[Entry]) -> Mapping[str, Host]:
-    """Return the run's hosts. Raises LabGone if the lab no longer exists or was built again, so that nothing of the run is left in it."""
+    """Return the run's hosts. Raises LabGone if the lab no longer exists or was built again, so that it has no changes of the run."""
     if (reached := folder.resolved.get(HOSTS)) is not None:
         return {name: host_at(name, ssh) for name, ssh in reached.items()}
     testbed = testbed_in(folder)

@@ -32,7 +32,7 @@ class KnownDevice:
         return int((await self.said())["wronged"])
 
     async def forget(self) -> None:
-        """Make a device that translates addresses forget every connection. Raises ToolFailed."""
+        """Delete every connection of a device that translates addresses. Raises ToolFailed."""
         await self._process.write(b"forget\n")
         await self.said()
 

@@ -268,7 +268,7 @@ class Following:
     def __init__(self, run: Path, draw: Callable[[RunState, datetime, str], str], is_ending: Callable[[Path], bool] = _never) -> None:
         """`draw` makes the changing part of the page from the state, the time, and a sentence about a fault.
 
-        `is_ending` tells whether a run was cancelled here.
+        `is_ending` returns whether a run was cancelled here.
         """
         self._run, self._draw, self._is_ending = run, draw, is_ending
         self._begin()

@@ -195,7 +195,7 @@ def figures_of(connection: RunIndex, experiment: str) -> Iterator[IndexedFigure]
 
 @dataclass(frozen=True)
 class DoubtedTrials:
-    """Numbers of a run's trials by what speaks against them."""
+    """Numbers of a run's trials by their doubts."""
 
     disturbed: int
     """Trials that other work disturbed, or that have no result for that reason."""
@@ -361,7 +361,7 @@ def _take_in(connection: sqlite3.Connection, runs: Path, found: FoundRun) -> Non
     try:
         insert_rows(connection, found.rows)
     except sqlite3.OperationalError:
-        raise  # the index itself: no room, or locked
+        raise  # the index itself: disk full, or locked
     except Exception as error:  # noqa: BLE001 - a foreign record may have values that SQLite cannot store
         connection.execute("ROLLBACK TO run")
         insert_rows(connection, damaged_rows(runs / found.name, found.seen, found.folder, error))

@@ -144,7 +144,7 @@ class RunFolder:
 
     @property
     def token(self) -> str:
-        """Token that identifies this run wherever its folder is; empty for runs without one."""
+        """Token that identifies this run in any folder; empty for runs without one."""
         return token_of(self.path)
 
     @property
@@ -279,7 +279,7 @@ class RunFolder:
 
     @property
     def counts_disturbed(self) -> bool:
-        """True if the experiment wants disturbed trials to count. Raises StoreError."""
+        """True if disturbed trials count in the experiment. Raises StoreError."""
         experiment = self.resolved.get("experiment")
         return isinstance(experiment, dict) and experiment.get("disturbed") == "count"
 

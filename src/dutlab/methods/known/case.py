@@ -51,7 +51,7 @@ class FaultyDevice(Protocol):
         """Return how many frames it dropped, duplicated, swapped or corrupted so far."""
 
     async def forget(self) -> None:
-        """Make a translating device forget every connection."""
+        """Delete every connection of a translating device."""
 
 
 Measure = Callable[[Bench, FaultyDevice], Awaitable[list[Known]]]

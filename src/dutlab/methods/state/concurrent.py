@@ -1,6 +1,6 @@
 """Most concurrent flows: a number of flows are begun, then each is answered; the DUT knows those whose answers pass.
 
-Received frames of new flows prove nothing: a full table may forget an old flow for each new one (nf_conntrack's early_drop removes
+Received frames of new flows prove nothing: a full table may delete an old flow for each new one (nf_conntrack's early_drop removes
 unanswered flows). If answers cannot be addressed, because the DUT gives flows other ports, a flow counts when its first frame arrives.
 """
 
@@ -201,7 +201,7 @@ def _ended_by(failed_from: int, row: Row, limits: FlowCounts) -> str:
 
 
 def turned_away(row: Row) -> bool:
-    """Return True if the DUT counted flows that it dropped, or forgot for others: then the rate is not the cause."""
+    """Return True if the DUT counted flows that it dropped, or deleted for others: then the rate is not the cause."""
     return not {"insert_failed", "drop", "early_drop"}.isdisjoint(risen(row))
 
 

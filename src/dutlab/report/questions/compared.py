@@ -144,7 +144,7 @@ def keys_by_label(runs: Sequence[ComparedRun]) -> dict[str, tuple[CellKey, str]]
 def compare_modes(run: ComparedRun, *, baseline: str | None = None, asked: CompareRequest | None = None) -> tuple[ComparedPair, ...]:
     """Compare every other mode of a run with `baseline` (default: the first measured mode), by the rule for answers.
 
-    Holm's correction covers every two modes and levels of the run, whichever is the baseline.
+    Holm's correction covers every two modes and levels of the run, for any baseline.
 
     Raises InputError for a baseline or a figure that the run lacks, cells without a figure to compare, or a single mode.
     """

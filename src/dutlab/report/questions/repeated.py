@@ -296,7 +296,7 @@ _STATES = {
     (False, True): RepeatState.DIFFERS,
     (False, False): RepeatState.CANNOT_TELL,
 }
-"""Whether a median is inside, and whether nothing speaks against a verdict → the verdict."""
+"""Whether a median is inside, and whether a verdict is possible → the verdict."""
 
 
 def _excuses(statement: _Statement, readings: Sequence[CellFigure], same: bool | None) -> Iterator[Untold]:  # noqa: FBT001 -- as above

@@ -194,7 +194,7 @@ class PtsWorkload(DriveWorkload):
             if self.purge != "none" and not of_testbed[name].purge:
                 yield ("purge",), f"purges {name}, and the testbed does not say `purge: yes` there: all of the drive would be erased"
             if self.write_cache != "as-found" and of_testbed[name].file is not None:
-                yield ("write_cache",), f"{name} is a file, which has no write cache of its own"
+                yield ("write_cache",), f"{name} is a file, which has no separate write cache"
 
 
 def _expected_s(setting: PtsSetting) -> float:

@@ -1,4 +1,4 @@
-"""Workload `storage-latency`: latency of drives at given rates, in an open loop and beside it in fio's closed loop.
+"""Workload `storage-latency`: latency of drives at given rates, in an open loop, and for comparison in fio's closed loop.
 
 - storage-latency:
     drives: [each]

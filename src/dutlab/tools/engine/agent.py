@@ -52,7 +52,7 @@ class Agent:
 
     @classmethod
     async def start(cls, host: Host, binary: str) -> Agent:
-        """Start the agent and get its greeting. Raises ToolMissing if it speaks another protocol, ToolFailed, HostError."""
+        """Start the agent and get its greeting. Raises ToolMissing if it uses another protocol, ToolFailed, HostError."""
         agent = cls(host, await host.spawn([binary, "agent"]))
         try:
             agent.hello = agent._fitting("hello", Hello, _of_our_protocol(await agent._answer("hello"), host.name, binary))
@@ -185,10 +185,10 @@ class _NoReplyError(Exception):
 
 
 def _of_our_protocol(hello: dict[str, Any], host: str, binary: str) -> dict[str, Any]:
-    """Return the greeting if it is of our protocol. Raises ToolMissing for another protocol, whatever else it says."""
+    """Return the greeting if it is of our protocol. Raises ToolMissing for another protocol."""
     if (speaks := hello.get("protocol")) == PROTOCOL:
         return hello
-    why = f"{binary} speaks protocol {speaks}, this dutlab speaks {PROTOCOL}"
+    why = f"{binary} uses protocol {speaks}, this dutlab uses {PROTOCOL}"
     raise ToolMissing(why, tool=TOOL, host=host, remedy="install dutlab and its engine from one release")
 
 

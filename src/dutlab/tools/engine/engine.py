@@ -256,7 +256,7 @@ class Engine:
         return arguments | {"cpu": mine if each > 1 else mine[0]}
 
     async def _still_there(self, directions: Sequence[Direction]) -> None:
-        """Check that all hosts answer. Raises HostError if one has vanished: that is then the cause, whatever failed first."""
+        """Check that all hosts answer. Raises HostError if one has vanished: that is the cause, even if another call failed first."""
         for host in _hosts_of(directions):
             await self._hosts[host].run(["true"], timeout_s=REPLY_S)
 

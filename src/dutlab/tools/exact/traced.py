@@ -223,7 +223,7 @@ class Tracer:
         self._reading = None
 
     async def end(self) -> None:
-        """End the log, whatever has happened."""
+        """End the log in any case."""
         if self._reading is not None:
             with contextlib.suppress(OSError):  # a reader that waits for QEMU gets the end of the file instead
                 os.close(os.open(self._pipe, os.O_WRONLY | os.O_NONBLOCK))

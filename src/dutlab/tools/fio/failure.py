@@ -1,7 +1,7 @@
 """Workload `array-failure`: one fio job on an array while its last drive fails, is added again and is rebuilt; figures of each phase.
 
 Phases begin and end by the host's own clock. A second belongs to a phase if it is wholly inside it; the time that a command takes belongs
-to no phase. Whatever happens, the drive is added again, and the array is complete before the trial ends.
+to no phase. In any case the drive is added again, and the array is complete before the trial ends.
 """
 
 from __future__ import annotations

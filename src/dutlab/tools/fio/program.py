@@ -297,7 +297,7 @@ async def _one(
     raw |= {f"fio-{name}-{log}": data for log, data in logs.items()}
     version, jobs, cached = _jobs_of(name, done, report, raw, ended=act is not None)
     if missing := await _gone(host, drives):
-        why = f"{', '.join(missing)} is gone at the end of the trial, whatever fio could read until then"
+        why = f"{', '.join(missing)} is gone at the end of the trial, although fio could read until then"
         raise ToolFailed(why, tool=TOOL, host=name, remedy="see the kernel's log of that host", raw=raw)
     doubts = [Doubt(DoubtKind.PAGE_CACHE, detail=why) for why in (*(job.buffered for job in jobs), cached) if why]
     if errors := sum(job.errors for job in jobs):

@@ -1,7 +1,7 @@
 """Volatile write cache of a drive: read it, and set it with an undo that is in the journal first.
 
 SATA and SAS drives: the kernel's `cache_type` of the disk, which sends MODE SELECT to the drive (drivers/scsi/sd.c). NVMe: feature 06h, by
-nvme-cli. The kernel's `queue/write_cache` is not used: it changes what the kernel believes of a drive, not the drive.
+nvme-cli. The kernel's `queue/write_cache` is not used: it changes the kernel's setting for a drive, not the drive.
 """
 
 from __future__ import annotations
