@@ -25,13 +25,13 @@ def packages_of(extra: str) -> list[str]:
     return [name.strip() for name, _, marker in (line.partition(";") for line in needed) if marker.strip() == f"extra == '{extra}'"]
 
 
-def how_to_add(extra: str) -> str:
+def extra_install_command(extra: str) -> str:
     """Return the command that adds the packages of an extra to this dutlab."""
     names = packages_of(extra)
-    return how_to_install(*names) if names else f"install dutlab with its extra `{extra}`"
+    return install_command(*names) if names else f"install dutlab with its extra `{extra}`"
 
 
-def how_to_install(*names: str) -> str:
+def install_command(*names: str) -> str:
     """Return the command that installs packages where this dutlab finds them: by pipx, uv, or pip of its environment or of the system."""
     return shlex.join([*_as_owner(), *_installer(), *names])
 

@@ -302,7 +302,7 @@ def test_an_alarm_of_the_newest_night_is_measured_again(second: CheckKind, tmp_p
         return dict.fromkeys(least, second)
 
     monkeypatch.setattr(GateRuns, "again", again)
-    monkeypatch.setattr("dutlab.runner.recovery.builds_its_lab", lambda _: False)
+    monkeypatch.setattr("dutlab.runner.recovery.builds_lab", lambda _: False)
     monkeypatch.setattr("dutlab.tools.engine.binary.find_engine", Path)
     words = ["night", "--runs", str(tmp_path / "runs"), "--confirm", "1min", "--json"]
     for day, rate in enumerate([*noisy(1e9, 20, 1), 0.9e9]):

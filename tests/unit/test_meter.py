@@ -22,7 +22,7 @@ from keyrings.alt.file import PlaintextKeyring
 from dutlab.errors import HostError
 from dutlab.hosts.local import LocalHost
 from dutlab.sensors import asked
-from dutlab.sensors.asked import Asked
+from dutlab.sensors.asked import PolledSensor
 from dutlab.sensors.meter import make
 from dutlab.sensors.oddities import Amount, oddities
 from dutlab.sensors.sensor import WATCH_COST, SensorSite, Watched
@@ -48,7 +48,7 @@ def url(answers: Answers) -> Iterator[str]:
         yield url
 
 
-async def read(spec: MeterSensor, enough: Callable[[Asked], Any]) -> Watched:
+async def read(spec: MeterSensor, enough: Callable[[PolledSensor], Any]) -> Watched:
     """What the meter told until there is `enough`."""
     sensor = make(spec, HERE)
     told = list[float]()

@@ -133,7 +133,7 @@ class Analysis:
 _Between = Callable[[FactorCell, FactorCell], Comparison | None]
 
 
-def by_the_rule(
+def with_rule_verdicts(
     found: Analysis, cells: Sequence[FactorCell], between: _Between, modes: Mapping[tuple[str, str], Together]
 ) -> Analysis:  # fmt: skip
     """Return the analysis with the verdicts of the rule for answers, for effects between cells that the rule compares.
@@ -206,7 +206,7 @@ def analyse(cells: Sequence[FactorCell]) -> Analysis:
         together=tuple(g for g in groups if len(g) > 1),
         unseparated=(
             *unseparated,
-            *(f"{_product(design, a)} cannot be separated from {_product(design, b)}" for a, b in design.confused()),
+            *(f"{_product(design, a)} cannot be separated from {_product(design, b)}" for a, b in design.confounded()),
         ),
         constant=tuple(f for f in factors if f not in varied),
         left_out=left_out,

@@ -133,7 +133,7 @@ def bisect(*, into: Path | None, resumed: Path | None, as_json: bool, **options:
             raise InputError(f"{len(row.names)} versions leave nothing to search", remedy="name two or more, the oldest first")
         _become_root_for(row)
         runs = BisectRuns.create(into or Path("campaigns") / row.name, row, files, version("dutlab"))
-    _tell_and_end(runs, as_json=as_json)
+    _print_and_exit(runs, as_json=as_json)
 
 
 def _become_root_for(row: VersionRow) -> None:
@@ -142,7 +142,7 @@ def _become_root_for(row: VersionRow) -> None:
         become_root()
 
 
-def _tell_and_end(runs: BisectRuns, *, as_json: bool) -> None:
+def _print_and_exit(runs: BisectRuns, *, as_json: bool) -> None:
     from dutlab.report.questions.bisected import HEADS, step_rows
 
     try:

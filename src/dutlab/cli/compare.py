@@ -83,14 +83,14 @@ def compare(
     from dutlab.report.model.contests import CompareRequest
     from dutlab.report.questions.compared import compare_runs
     from dutlab.report.questions.per import divided, per_of
-    from dutlab.report.questions.sides import insist_different, open_run
+    from dutlab.report.questions.sides import open_run, require_different_runs
 
-    insist_different(() if matches else (*runs, *against))
+    require_different_runs(() if matches else (*runs, *against))
     opened = [open_run(path) for path in runs]
     others = [open_run(path) for path in against]
     asked = CompareRequest(figures, margin_of(margins), least, sides_of(betters))
     if as_order:
-        _insist_alone({"--baseline": baseline, "--against": against, "--margin": margins, "--per": per, "--plot": plot})
+        _require_order_alone({"--baseline": baseline, "--against": against, "--margin": margins, "--per": per, "--plot": plot})
         _say_orders([opened[0], *matched(opened[1:], opened[:1], matches)], asked, as_json=as_json)
         return
     if baseline is not None and (others or len(opened) > 1):
@@ -123,7 +123,7 @@ def compare(
             say(line)
 
 
-def _insist_alone(others: Mapping[str, object]) -> None:
+def _require_order_alone(others: Mapping[str, object]) -> None:
     """Raise InputError for options that cannot be combined with --order."""
     if options := [name for name, value in others.items() if value]:
         raise InputError(f"--order cannot be combined with {' and '.join(options)}", remedy="leave it out, or ask twice")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dutlab.cli.manner import Manner
+from dutlab.cli.manner import CommonOptions
 from dutlab.cli.one_workload import SETTINGS, as_yaml, default_mode, lab_of
 from dutlab.cli.options import LAB_WORDS, RUNS
 from dutlab.cli.terminal import say, tell
@@ -131,7 +131,7 @@ def _prove(
     overrides = [f"workloads.{n}.{workload}.{of}" for n, written in enumerate(data["workloads"]) for workload in written for of in settings]
     definition = given_experiment(as_yaml(data), Path(f"prove-{kind}.yaml"), overrides)
     options = RunOptions(runs=runs, engine_binary=find_engine(), command=("dutlab", *sys.argv[1:]), standing_lab=standing)
-    result = Manner(form="json" if as_json else "text").carry_out(definition, options)
+    result = CommonOptions(form="json" if as_json else "text").carry_out(definition, options)
     (report,) = report_finished([result.folder])
     pairs = proof_pairs(open_run(result.folder), proof)
     if as_json:

@@ -10,10 +10,10 @@ from typing import Any
 
 import click
 
-from dutlab.cli.manner import Manner, manner_options
+from dutlab.cli.manner import CommonOptions, manner_options
 from dutlab.cli.one_workload import SETTINGS
 from dutlab.cli.options import NAME, RUNS
-from dutlab.cli.versions import EXACT_MODES, VersionKind, given_in_guest, version_of, xdp_mode
+from dutlab.cli.versions import EXACT_MODES, VersionKind, guest_experiment, version_of, xdp_mode
 from dutlab.errors import InputError
 
 
@@ -52,7 +52,7 @@ def exact(
     profile: bool,
     name: str | None,
     runs: Path,
-    manner: Manner,
+    manner: CommonOptions,
 ) -> None:
     """The guest needs no root, and other work on this machine changes no figure. Other modes: filter-empty, filter-1, filter-25, nat-open,
     bridge, flowtable, filter-default-flowtable, nat-flowtable; two-routers; and two routers with a tunnel: ipsec, ipsec-cbc and the other
@@ -70,7 +70,7 @@ def exact(
     own = _own_modes(rulesets, programs)
     chosen = modes or ([] if own else EXACT_MODES)
     with tempfile.TemporaryDirectory(prefix="dutlab-") as folder:
-        definition = given_in_guest(
+        definition = guest_experiment(
             Path(folder), name=name or "exact", modes=chosen, own=own, sizes=sizes, settings=settings, kernel=kernel, modules=modules,
             profile=profile,
         )  # fmt: skip

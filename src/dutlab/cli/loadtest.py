@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from dutlab.choices import GENERATORS
-from dutlab.cli.one_workload import SETTINGS, Where, measure_workload, where_options
+from dutlab.cli.one_workload import SETTINGS, MeasureOptions, measure_workload, where_options
 from dutlab.cli.terminal import say
 from dutlab.errors import InputError
 
@@ -85,7 +85,7 @@ def loadtest(
     flows: tuple[int, ...] | None,
     verify_traffic: bool,
     line_rate: str | None,
-    where: Where,
+    where: MeasureOptions,
     **times: str,
 ) -> None:
     """\b

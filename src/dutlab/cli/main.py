@@ -17,7 +17,7 @@ import click
 
 from dutlab.cli.terminal import say
 from dutlab.errors import DutlabError
-from dutlab.own_folder import not_for_all
+from dutlab.own_folder import restrict_umask
 from dutlab.release import version
 
 SECTIONS = {
@@ -296,7 +296,7 @@ def main() -> None:
     `artifact check` also has 4: cannot tell.
     """
     _open_closed_streams()
-    not_for_all()
+    restrict_umask()
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # pydantic would look for plugins in every installed package
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
     atexit.register(_leave_garbage)

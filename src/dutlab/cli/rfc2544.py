@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from dutlab.choices import ALL_TESTS
-from dutlab.cli.one_workload import SETTINGS, Where, measure_workload, where_options
+from dutlab.cli.one_workload import SETTINGS, MeasureOptions, measure_workload, where_options
 from dutlab.units import number_or_text
 
 QUICK = {"scale": 0.05, "frame_sizes": [64, 1518], "latency_repeats": 2, "burst_repeats": 2, "recovery_repeats": 1, "reset_repeats": 1}
@@ -30,7 +30,7 @@ QUICK = {"scale": 0.05, "frame_sizes": [64, 1518], "latency_repeats": 2, "burst_
 @click.option("--test", "tests", multiple=True, type=click.Choice([test.value for test in ALL_TESTS]), help="A test; repeatable.  [all]")
 @where_options
 def rfc2544(
-    *, settings: tuple[str, ...], quick: bool, scale: float | None, sizes: tuple[str, ...], tests: tuple[str, ...], where: Where
+    *, settings: tuple[str, ...], quick: bool, scale: float | None, sizes: tuple[str, ...], tests: tuple[str, ...], where: MeasureOptions
 ) -> None:
     """KEY=VALUE is any other setting of the workload: directions=both (section 14), modifiers=broadcast,routing (section 11),
     networks=1,256 (section 12), extension_headers=chain (RFC 5180), latency_repeats=2, burst_repeats=2.

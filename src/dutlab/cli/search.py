@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from dutlab.choices import PRESET
-from dutlab.cli.one_workload import SETTINGS, Where, measure_workload, where_options
+from dutlab.cli.one_workload import SETTINGS, MeasureOptions, measure_workload, where_options
 
 
 @click.command()
@@ -13,7 +13,7 @@ from dutlab.cli.one_workload import SETTINGS, Where, measure_workload, where_opt
 @click.option("--preset", default=PRESET, help=f"rfc2544, csit, tst009, quick, or several separated by commas.  [{PRESET}]")
 @click.option("--size", "sizes", multiple=True, help="Frame size in bytes with FCS, or a mix; repeatable.  [64]")
 @where_options
-def search(*, settings: tuple[str, ...], preset: str, sizes: tuple[str, ...], where: Where) -> None:
+def search(*, settings: tuple[str, ...], preset: str, sizes: tuple[str, ...], where: MeasureOptions) -> None:
     """KEY=VALUE is any other setting of the workload, as in lowest=1kpps, highest=2Mpps, budget=10min.
 
     \b

@@ -83,7 +83,7 @@ class ArrayState:
         return f"{level}, {lost} of its drives missing or not rebuilt, {doing}"
 
 
-async def told_by(engine: ArrayEngine, host: Host) -> ArrayState:
+async def state_from_engine(engine: ArrayEngine, host: Host) -> ArrayState:
     """Return the state of the array that this engine made on `host`. Raises CommandFailed when there is none, HostError."""
     facts, sets = dict[str, str](), list[tuple[int, str]]()
     for line in (await host.run(["sh", "-c", engine.state, "dutlab"])).text.splitlines():
@@ -133,7 +133,7 @@ class ArrayMode(OfRecord):
 
     async def checks_of_state(self, dut: Host, testbed: Testbed) -> Sequence[Check]:
         """Check level, number of drives, and missing or rebuilding drives. This also shows a rebuild that ended during a trial."""
-        array, status = self.array, await told_by(self.engine, dut)
+        array, status = self.array, await state_from_engine(self.engine, dut)
         drives = len(testbed.hosts[dut.name].drives)
         if array.set_level:
             wanted = {"dutlab_level": "raid0", "dutlab_drives": str(SETS)}

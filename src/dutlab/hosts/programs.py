@@ -73,7 +73,7 @@ def insist(missing: Sequence[ToolMissing]) -> None:
 
 def _missing(host: Host, program: Program) -> ToolMissing:
     what = f"it has none of {', '.join(program.names)}" if program.others else f"{program.name} is not installed"
-    return ToolMissing(what, tool=program.name, host=host.name, remedy=how_to_install(host, program.package))
+    return ToolMissing(what, tool=program.name, host=host.name, remedy=install_command(host, program.package))
 
 
 async def all_there(looks: Iterable[Awaitable[_T]], missing: Sequence[ToolMissing] = ()) -> list[_T]:
@@ -100,6 +100,6 @@ def versions_of(by_host: Mapping[str, str]) -> str:
     return ", ".join(f"{host} {version}" for host, version in by_host.items())
 
 
-def how_to_install(host: Host, package: str) -> str:
+def install_command(host: Host, package: str) -> str:
     """Return the instruction to install a package on the host."""
     return f"install it ({host.system.install.format(package)})"

@@ -92,7 +92,7 @@ class Turns(BaseModel):
         random.Random(f"{self.seed}/{round_}").shuffle(places)  # noqa: S311 an order, not a secret
         return places
 
-    def is_beside(self, other: Turns) -> bool:
+    def is_interleaved_with(self, other: Turns) -> bool:
         """Return True if both are different runs of the same set."""
         return (self.runs, self.seed) == (other.runs, other.seed) and self.place != other.place
 

@@ -29,7 +29,7 @@ from dutlab.report.sections.additions import shown_additions
 from dutlab.report.sections.answer import answer_of
 from dutlab.report.sections.cpu_cost import cpu_cost, speed_sentence
 from dutlab.report.sections.device import device_section
-from dutlab.report.sections.disturbed import nearly_nothing_left, repeated, too_busy
+from dutlab.report.sections.disturbed import reason_without_rates, repeated, too_busy
 from dutlab.report.sections.factors import with_factors
 from dutlab.report.sections.facts import fact_rows, tools
 from dutlab.report.sections.headline import spread_sentence, with_limits
@@ -114,7 +114,7 @@ def _report_of(read: ReadRun, base: Path) -> RunReport:
     aside, facts, watched = read.aside, read.facts, sample_means(read)
     means = core_means(watched)
     lab, dut = _lab(testbed, records), dut_of(read.resolved)
-    busy = nearly_nothing_left(records, aside)
+    busy = reason_without_rates(records, aside)
     one_bed = experiment.get("bed") != "unknown"
     bed = LimitContext(means, facts, book, dut, mtus_of(testbed), lab=lab is not None, one=one_bed, busy=busy)
     of_drives, ladder, drives = _of_drives(groups, testbed, facts, means)

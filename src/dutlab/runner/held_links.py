@@ -45,7 +45,7 @@ class HeldLinks:
         down = [port for name in self._links for port in self._ports_of(name, insist=False) if _change(port) in self.device.standing]
         risen = [port for port in dict.fromkeys(down) if port not in wanted]
         for port in reversed(risen):
-            await self.device.take_back(_change(port))
+            await self.device.undo_change(_change(port))
         for port in wanted:
             if port not in down:
                 await self._set_down(port)

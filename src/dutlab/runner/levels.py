@@ -14,7 +14,7 @@ from dutlab.dut.distance import DistanceLevel, distance_level
 from dutlab.dut.levels import CommandLevel, KnobLevel, level_of
 from dutlab.dut.mode import Check, ForwardsInPrograms, Mode, Prober, StartsPrograms, TellsState, TunnelsByNumber, UndoStep
 from dutlab.dut.mode_changes import ModeChange, changes_of
-from dutlab.ending import to_its_end
+from dutlab.ending import run_to_end
 from dutlab.errors import DutlabError, InputError, TestbedError
 from dutlab.hosts.host import Host
 from dutlab.hosts.reboot import NotBack
@@ -147,7 +147,7 @@ class SetLevels:
             self.not_back = error
             raise
         except DutlabError:
-            await to_its_end(self._leave(len(self.standing) - 1))
+            await run_to_end(self._leave(len(self.standing) - 1))
             raise
 
     async def _leave(self, keep: int) -> None:

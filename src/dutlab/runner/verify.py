@@ -26,7 +26,7 @@ class KnownDevice:
     def __init__(self, process: Process) -> None:
         self._process = process
 
-    async def wronged(self) -> int:
+    async def altered_frames(self) -> int:
         """Return the number of frames that it dropped, duplicated, swapped or damaged so far. Raises ToolFailed."""
         await self._process.write(b"\n")
         return int((await self.said())["wronged"])

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from urllib.parse import quote, urlsplit
 
 from dutlab.sensors import mfi
-from dutlab.sensors.asked import SHOWN, Asked, secret
+from dutlab.sensors.asked import SHOWN, PolledSensor, secret
 from dutlab.sensors.oddities import Amount, as_number
 from dutlab.sensors.sensor import SensorSite
 from dutlab.sensors.web import KeptConnection, get_json
@@ -76,7 +76,7 @@ def number_at(document: object, place: str) -> tuple[float | None, bool]:
     return (as_number(value), valid) if isinstance(value, int | float) and not isinstance(value, bool) else (None, valid)
 
 
-def make(spec: MeterSensor, site: SensorSite) -> Asked:
+def make(spec: MeterSensor, site: SensorSite) -> PolledSensor:
     """Return the sensor that `spec` describes; it always runs on this machine."""
     del site
-    return Asked(spec, lambda: Meter(spec))
+    return PolledSensor(spec, lambda: Meter(spec))

@@ -56,7 +56,7 @@ def incompatibilities(experiment: Mapping[str, Any], bed: TestbedShape) -> Itera
     for i, workload in whole.items():
         yield from ((("workloads", i, workload.kind, key), what) for key, what in _not_of_array(workload, list(arrays.values()), bed))
         unmet = list(_needs_unmet(workload, bed))
-        yield from ((("workloads", i, workload.kind), what) for what in (*unmet, *_out_of_reach(workload, factors, bed)))
+        yield from ((("workloads", i, workload.kind), what) for what in (*unmet, *_unmet_needs(workload, factors, bed)))
         for loc, what in workload.incompatibilities(bed.bounds):
             yield ("workloads", i, workload.kind, *loc), what
         if isinstance(workload, FrameWorkload):
@@ -67,7 +67,7 @@ def incompatibilities(experiment: Mapping[str, Any], bed: TestbedShape) -> Itera
             yield ("workloads", i, workload.kind, *loc), what
 
 
-def _out_of_reach(workload: WorkloadModel, factors: object, bed: TestbedShape) -> Iterator[str]:
+def _unmet_needs(workload: WorkloadModel, factors: object, bed: TestbedShape) -> Iterator[str]:
     """Yield what a workload needs of the testbed's machines and of the modes, but does not get."""
     for name in sorted({link for links in workload.link_sets(bed.bounds) for link in links} & bed.one_machine):
         if workload.needs & {Need.IPERF3, Need.PING}:

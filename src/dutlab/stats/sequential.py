@@ -51,7 +51,7 @@ def mean_reach(values: Sequence[float], share: float) -> Reach | None:
     return Reach(mean, mean - away, mean + away)
 
 
-def likelier(values: Sequence[float], first: float, second: float) -> float:
+def log_likelihood_ratio(values: Sequence[float], first: float, second: float) -> float:
     """Return the log-likelihood ratio of mean `second` to mean `first`; 0 for too few values."""
     n = len(values)
     if n < FEWEST:

@@ -81,11 +81,11 @@ class _Filling:
                 raise _Cut(f"nothing came back, not even for {self.best} flows, which had passed before: the DUT or the path is down")
             if not self.best and not known(row):
                 raise _Nothing(_silence(row))
-            if turned_away(row):
+            if has_rejected_flows(row):
                 break
             self.fill = Pps(self.fill / 2)
         slowest, self.fill = row["fill_per_s"], usual
-        if not turned_away(row) and (begun := int(row["begun_flows"] or 0)) < flows * MADE:
+        if not has_rejected_flows(row) and (begun := int(row["begun_flows"] or 0)) < flows * MADE:
             raise _Cut(f"the generator began {begun} of {flows} flows, even at {si(float(slowest or 0), 'pps')}; lower fill_rate")
         return False
 
@@ -186,7 +186,7 @@ def _words(found: Bracket, filling: _Filling, limits: FlowCounts) -> tuple[list[
         return [*notes, f"concurrent flows: {words}"], [Doubt(DoubtKind.NO_UPPER_BOUND, words, "concurrent_flows")]
     row = next(row for row in reversed(rows) if row["asked_flows"] == found.failed_from)
     words = _ended_by(found.failed_from, row, limits)
-    explained = turned_away(row) or (limits.most is not None and found.failed_from > limits.most)
+    explained = has_rejected_flows(row) or (limits.most is not None and found.failed_from > limits.most)
     doubts = [] if explained else [Doubt(DoubtKind.LIMIT_UNEXPLAINED, words, "concurrent_flows")]
     return [*notes, f"concurrent flows: {words}"], doubts
 
@@ -200,7 +200,7 @@ def _ended_by(failed_from: int, row: Row, limits: FlowCounts) -> str:
     return f"of {failed_from} flows {row['set_up_flows']} were taken{answers}, with the table not full by its size ({counts})"
 
 
-def turned_away(row: Row) -> bool:
+def has_rejected_flows(row: Row) -> bool:
     """Return True if the DUT counted flows that it dropped, or deleted for others: then the rate is not the cause."""
     return not {"insert_failed", "drop", "early_drop"}.isdisjoint(risen(row))
 

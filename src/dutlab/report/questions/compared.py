@@ -226,7 +226,7 @@ def _design(turns: RunOrder, cells: Sequence[tuple[CellFigures, CellFigures]]) -
 def _have_rounds(first: ComparedRun, second: ComparedRun, cells: Sequence[tuple[CellFigures, CellFigures]]) -> bool:
     """Return whether two runs took turns in a random order, and most of their values have a partner in the same round."""
     turns, others = Turns.of(first.facts), Turns.of(second.facts)
-    if turns is None or others is None or not turns.is_beside(others):
+    if turns is None or others is None or not turns.is_interleaved_with(others):
         return False
     return 2 * sum(_alone(a, b) for a, b in cells) < sum(len(of.records) for pair in cells for of in pair)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dutlab.errors import InputError
-from dutlab.extras import how_to_add
+from dutlab.extras import extra_install_command
 from dutlab.own_folder import private_text
 from dutlab.spec.fleet import scheduler_address
 from dutlab.store.seal import own_file
@@ -33,7 +33,7 @@ def insist_on_dask() -> None:
     try:
         import distributed  # noqa: F401, PLC0415 -- an extra
     except ImportError:
-        raise InputError("a fleet needs Dask's scheduler, and it is missing", remedy=how_to_add("fleet")) from None
+        raise InputError("a fleet needs Dask's scheduler, and it is missing", remedy=extra_install_command("fleet")) from None
     logging.getLogger("distributed").setLevel(logging.WARNING)
 
 

@@ -111,7 +111,7 @@ class DriveWorkload(WorkloadModel):
         """Yield each setting of a set of drives, with its duration in seconds."""
 
     @abstractmethod
-    def what_writes(self) -> Loc | None:
+    def writing_key(self) -> Loc | None:
         """Return the place of the key that makes it write to drives; None where it only reads."""
 
     def count(self, every_link: Mapping[str, Any]) -> int:
@@ -139,7 +139,7 @@ class DriveWorkload(WorkloadModel):
             for name in () if isinstance(entry, str) else entry:
                 if name not in of_testbed:
                     yield ("drives", i), f"no drive {name!r} {did_you_mean(name, of_testbed)}"
-        if (at := self.what_writes()) is not None:
+        if (at := self.writing_key()) is not None:
             used = {name for names in self.sets(of_testbed) for name in names}
             for name in sorted(used & of_testbed.keys()):
                 if not of_testbed[name].destroy:

@@ -181,7 +181,7 @@ class PtsWorkload(DriveWorkload):
                 own = {"passes": self.passes, "block_sizes": self.block_sizes or BLOCKS, "reads_percent": self.reads_percent or MIXES}
         return [own]
 
-    def what_writes(self) -> Loc | None:
+    def writing_key(self) -> Loc | None:
         """Return the place of the whole workload, since every test writes."""
         return ()
 

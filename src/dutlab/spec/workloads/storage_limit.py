@@ -127,6 +127,6 @@ class StorageLimitWorkload(DriveWorkload):
                 )  # fmt: skip
                 yield setting, setting.points * (self.ramp + self.duration)
 
-    def what_writes(self) -> Loc | None:
+    def writing_key(self) -> Loc | None:
         """Return the place of `reads_percent` if a mix has writes; None otherwise."""
         return ("reads_percent",) if any(reads < 100 for reads in self.reads_percent) else None  # noqa: PLR2004 -- percent

@@ -100,7 +100,7 @@ class JobOutput:
     """Verdict of fio on steady state, if the job asks for one."""
 
     @property
-    def went_on(self) -> bool:
+    def continued_after_errors(self) -> bool:
         """True if I/Os failed and the job continued: fio then reports the first error as the job's, with complete figures."""
         return self.errors > 0 and self.ios > 0 and self.options.get("continue_on_error", "none") not in ("none", "0", "")
 
