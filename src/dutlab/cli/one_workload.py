@@ -49,7 +49,7 @@ class MeasureOptions:
 
 
 def where_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add --link, --lab, --testbed, --mode, --repeats, --runs, --name and the options of CommonOptions to `command`, as one MeasureOptions."""
+    """Add --link, --lab, --testbed, --mode, --repeats, --runs, --name and CommonOptions to `command`, as one MeasureOptions."""
 
     @functools.wraps(command)
     def with_where(**given: Any) -> None:  # noqa: ANN401 -- the options that click was given
