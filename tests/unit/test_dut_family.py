@@ -130,7 +130,7 @@ def test_the_page_has_every_mode_of_every_family():
 def test_the_page_says_in_which_sources_a_family_was_read_and_that_it_never_ran(name, versions):
     heading = next(line for line in MODES_PAGE.splitlines() if line.startswith("## ") and f"`{name}`" in line)
     section = " ".join(MODES_PAGE.partition(f"\n{heading}\n")[2].partition("\n## ")[0].split())
-    assert "never run on a machine" in section
+    assert "never run" in section
     assert all(version in section for version in versions)
 
 

@@ -171,12 +171,12 @@ def test_what_was_asked_differently_is_ordered_apart(tmp_path):
 
 
 def test_an_order_takes_no_baseline_no_margin_and_no_run_of_one_mode(tmp_path):
-    with pytest.raises(InputError, match="no two modes or levels were measured alike"):
+    with pytest.raises(InputError, match="two modes or levels"):
         ordered([open_run(run_of(tmp_path / "alone", "one", 0, {"router": FAST}))])
     run = str(run_of(tmp_path, "one", 0, CIPHERS))
     done = CliRunner().invoke(compare, [run, "--order", "--baseline", "router", "--margin", "2%"])
     assert isinstance(done.exception, InputError) or done.exit_code == 2
-    assert "--order cannot be combined with --baseline and --margin" in (done.output + str(done.exception))
+    assert all(option in done.output + str(done.exception) for option in ("--order", "--baseline", "--margin"))
 
 
 @pytest.mark.parametrize(

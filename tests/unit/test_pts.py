@@ -192,10 +192,10 @@ def test_a_record_whose_state_its_rounds_do_not_give_is_found_out():
     made = setting_of(block_sizes=["4k"], reads_percent=[0])
     cell = Cell(mode="raw", factors={"mode": "raw"}, tool="fio", links=("server:d1",), setting=made, repeat=1)
     raw = raw_of([100, 200, 300, 400, 500])
-    with pytest.raises(CannotRecompute, match="its rounds are not reached, and the record says steady"):
+    with pytest.raises(CannotRecompute, match="steady"):
         pts_again(KeptTrial(cell, raw, {"state": STEADY}, {}))
     assert pts_again(KeptTrial(cell, raw, {"state": NOT_REACHED}, {}))["server:d1"]["rounds"] == 5
-    with pytest.raises(CannotRecompute, match="0 parts of the test are kept"):
+    with pytest.raises(CannotRecompute, match="0 parts"):
         pts_again(KeptTrial(cell, {}, {"state": STEADY}, {}))
 
 

@@ -58,7 +58,7 @@ def test_more_than_the_line_carries_is_a_severe_doubt_and_an_mtu_that_the_table_
 def test_the_apu6_has_the_same_verdicts_whether_its_line_rate_was_given_or_not(tmp_path: Path) -> None:
     told, given = (table(tmp_path / name, "apu6-loadtest.csv", of) for name, of in (("a", ImportOptions()), ("b", ONE_G)))
     assert [(r.label, r.size, r.words, r.because) for r in told.limits] == [(r.label, r.size, r.words, r.because) for r in given.limits]
-    with pytest.raises(InputError, match=r"its percentages are of 1 Gbit/s, which --line-rate 10 Gbit/s contradicts"):
+    with pytest.raises(InputError, match=r"1 Gbit/s.*--line-rate 10 Gbit/s"):
         table(tmp_path / "c", "apu6-loadtest.csv", TEN_G)
     (row,) = text(tmp_path / "d", "mode,workload,frame_size,received_kpps,max_line_percent\na,loadtest,64,1488.1,100\n").limits
     assert row.words == "limited by line rate", "percentages without bits are of 1 gigabit"

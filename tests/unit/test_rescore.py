@@ -203,8 +203,8 @@ def test_a_ramp_is_saturated_from_the_first_second_after_which_every_one_fails()
     assert saturation(ramp((1000, 1001))).saturated is None
     assert saturation(ramp((1000, 950)), threshold=0.1).saturated is None
     clean, lossy = saturation(ramp((100, 50), (200, 200))), saturation(ramp((100, 50), (200, 100)))
-    assert (clean.saturated, clean.last_clean.offered_pps) == (None, 200) and "ended before the loss stayed" in clean.why
+    assert (clean.saturated, clean.last_clean.offered_pps) == (None, 200) and "ended before" in clean.why
     assert (lossy.saturated.at_s, lossy.last_clean) == (0, None)
     assert saturation(ramp((0, 0), (100, 100), (0, 0))).last_clean.at_s == 1, "seconds in which nothing was sent do not count"
-    assert saturation(ramp((0, 0), (0, 5))).why == "these seconds cannot tell: nothing was sent"
+    assert "nothing was sent" in saturation(ramp((0, 0), (0, 5))).why
     assert saturation([]).most_received_pps == 0.0
