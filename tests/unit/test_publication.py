@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from dutlab.analysis.limited.finding import LimitCause
 from dutlab.cli.main import dutlab
 from dutlab.errors import InputError
 from dutlab.interop.figure_table import imported
@@ -336,8 +337,8 @@ def test_a_table_of_figures_is_shown_whatever_workload_it_names(tmp_path):
 def test_what_limited_the_apu6_is_what_its_reviewer_found(tmp_path):
     run = run_of(tmp_path, "apu6-loadtest.csv", ImportOptions(BpsL1(1e9)))
     limits = gather(run, run).limits
-    assert {(row.label, row.size) for row in limits if row.words == "limited by line rate"} == {("vpp", "imix"), ("danos", "imix")}
-    assert {row.words for row in limits if row.size == "64b"} == {"limited by the DUT's processor: its cost per packet"}
+    assert {(row.label, row.size) for row in limits if row.cause == LimitCause.LINE.value} == {("vpp", "imix"), ("danos", "imix")}
+    assert {row.cause for row in limits if row.size == "64b"} == {LimitCause.PER_PACKET.value}
     assert len(limits) == 8 and all(row.links == "a+a.back" for row in limits)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from dataclasses import replace
 
 import pytest
@@ -49,10 +50,7 @@ async def test_bursts_are_not_preceded_by_load_and_left_out_at_line_rate():
 async def test_a_buffer_larger_than_the_longest_burst_is_a_lower_limit():
     found = await back_to_back.measure(stand(Simulation(Dut(500_000, buffer_frames=1e9)), scale=0.01), Pps(500_000))
     assert found.rows[0] == {"repeat": 1, "burst_frames": 1_200_000, "lost_from_frames": None}
-    assert found.notes == [
-        "bursts of 0.3 s came through, so the limit was raised to 1.2 s",
-        "bursts of 1.2 s came through: the buffer is larger than found",
-    ]
+    assert [re.findall(r"[\d.]+ s\b", note) for note in found.notes] == [["0.3 s", "1.2 s"], ["1.2 s"]], "the limit is raised once"
 
 
 @pytest.mark.parametrize("seconds", [0.5, 2.0, 4.0, 40.0])
