@@ -252,7 +252,7 @@ def test_what_makes_readings_doubtful_is_said_and_right_ones_have_no_doubt(golde
         ({"url": "http://192.0.2.1", "model": "shelly", "value": "a.b"}, "say either model"),
         ({"url": "http://192.0.2.1", "value": "a..b"}, "not a place in JSON"),
         ({"url": "http://192.0.2.1", "model": "shelly", "user": "x"}, "belong together"),
-        ({"url": "http://192.0.2.1", "model": "shelly", "certificate": "0" * 64}, "the address says http"),
+        ({"url": "http://192.0.2.1", "model": "shelly", "certificate": "0" * 64}, "certificate"),
         ({"url": "http://192.0.2.1", "model": "shelly", "scale": 0}, "a number other than 0"),
         ({"url": "http://192.0.2.1/a b", "model": "shelly"}, "a character"),
     ],

@@ -1,7 +1,7 @@
 """Designs: the order in which two sides were measured, and the least change between them that counts.
 
 The unit of independence is the unit that was set up again: a block of one run, in which every mode has its turn, or a whole run. Some
-changes between two runs come from outside the box: a reboot, cabling, heat, a neighbour's load. The spread of one run's repeats does not
+changes between two runs are from outside the box: a reboot, cabling, heat, a neighbour's load. The spread of one run's repeats does not
 show them. So each design has a least change that counts. For two single runs it is an allowance for exactly these changes.
 """
 

@@ -2,7 +2,7 @@
 
 An effect is a ratio. The weights of dutlab.stats.contrasts over the values of one block give one ratio per block. The level of the block
 cancels in it. Cells are in random order inside a block, so the ratios of blocks are independent. The effect is their geometric mean, and
-its interval comes from t over blocks. With fewer than three whole blocks the weights are over the medians of the cells. The interval then
+its interval is from t over blocks. With fewer than three whole blocks the weights are over the medians of the cells. The interval then
 comes from the residuals of main effects and two-factor interactions (least squares on the logarithms). Holm's correction covers every
 effect and interaction. Only a proven interaction becomes a clause in a sentence.
 """
@@ -375,7 +375,7 @@ def _sentence(effect: Effect, depends: Sequence[Interaction], tests: int) -> str
     if effect.sure.p is not None and not effect.sure.proven:
         text += ", no effect proven"
     text += f", seen only at {', '.join(effect.only_at)}" if effect.only_at else ""
-    text += f", unless it comes from {' or '.join(effect.mixed_with)}" if effect.mixed_with else ""
+    text += f", unless the cause is {' or '.join(effect.mixed_with)}" if effect.mixed_with else ""
     for i in (i for i in depends if i.sure.proven):
         times, word = (i.ratio, "more") if i.ratio > 1 else (1 / i.ratio, "less")
         text += f"; {_times(times)} times {word} with {i.by} {' + '.join(i.at[1])} than with {' + '.join(i.at[0])}"

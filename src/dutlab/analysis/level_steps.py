@@ -1,7 +1,7 @@
 """Steps in the level of a series of runs, tested against effects that occur without a change.
 
 - Autocorrelation. One estimate compares differences of runs two apart with differences of neighbours (S. Chakar, E. Lebarbier,
-  C. Lévy-Leduc, S. Robin, Bernoulli 23, 2017: steps hardly affect it). The other comes from the residuals of the step. The larger one
+  C. Lévy-Leduc, S. Robin, Bernoulli 23, 2017: steps hardly affect it). The other is from the residuals of the step. The larger one
   is used, raised by half a standard error and by its bias. Generalised least squares remove it.
 - Drift, also one that slows down, speeds up or follows seasons. A step is tested over the likeliest line through all runs
   (P. Perron, T. Yabu, J. Bus. Econ. Stat. 27, 2009), and over the likeliest curves through the runs around it.

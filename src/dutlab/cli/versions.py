@@ -101,7 +101,7 @@ def versions_of(words: Sequence[str], kind: VersionKind | None) -> list[Version]
     """Return the versions, which must be of one kind. Raises InputError."""
     versions = [version_of(word, kind) for word in words]
     if len(kinds := list(dict.fromkeys(str(of.kind) for of in versions))) > 1:
-        raise InputError(f"versions of several kinds: {', '.join(kinds)}", remedy="compare two of one kind; --as says which")
+        raise InputError(f"versions of several kinds: {', '.join(kinds)}", remedy="compare two of one kind; --as names it")
     return versions
 
 

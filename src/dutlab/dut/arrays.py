@@ -117,7 +117,7 @@ class ArrayMode(OfRecord):
         """Make the array of all drives and wait until it is synchronised; then fail or rebuild a member. Raises TestbedError, HostError."""
         host = testbed.hosts[dut.name]
         if protected := [drive.name for drive in host.drives.values() if not drive.destroy]:
-            raise TestbedError(f"mode {self.name} writes to {protected[0]}, and the testbed does not say `destroy: yes` there")
+            raise TestbedError(f"mode {self.name} writes to {protected[0]}, and the testbed lacks `destroy: yes` there")
         settings = host.array
         numbers = ((settings.chunk or 0) >> 10, settings.bitmap, settings.stripe_cache or 0, settings.group_threads or 0)
         rate = int((settings.rebuild_bytes_per_s or 0) / 1024)

@@ -253,7 +253,7 @@ def _notes(places: Mapping[str, Sequence[JobOutput]], report: _Report) -> Iterat
     jobs = [job for of in places.values() for job in of]
     yield from dict.fromkeys(job.steady for job in jobs if job.steady)
     if not report.tells_options or not all(job.options for job in jobs):
-        yield "this form of fio's output does not say whether I/O was direct, nor all of the jobs' options"
+        yield "this form of fio's output does not state whether I/O was direct, nor all of the jobs' options"
     own = dict.fromkeys(job.name for job in jobs)
     others = dict.fromkeys(job.name for job in jobs_of(report.document) if job.ways and job.group == jobs[0].group and job.name not in own)
     if others:

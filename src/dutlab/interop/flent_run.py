@@ -3,7 +3,7 @@
 The format is flent's doc/data-format.rst: `x_values` in seconds, `results` with series → values or null, `metadata` with the unit of each
 series. Since version 2 `raw_values` has each value with its own time; `results` has them interpolated onto `x_values`.
 
-Figures come from the raw values if there are any, with three rules:
+Figures are from the raw values if there are any, with three rules:
 
 * The unit of a series decides its figure. In a file that names units, a series without one has no figure: cwnd, bytes of a queue, load of
   a processor, sampled with a stream as SERIES::what. A series that flent computed from others (sum, average, fairness) has none either.

@@ -33,7 +33,7 @@ from dutlab.subject import apart, joined
 from dutlab.units import BpsL1, Pps, Seconds, l1_rate, line_rate, si
 
 REFERENCE_LINE = BpsL1(1e9)
-"""Reference of percentages if a link has no speed and none is given: 1 Gbit/s, as in the review that the ramp comes from."""
+"""Reference of percentages if a link has no speed and none is given: 1 Gbit/s, as in the review that the ramp is from."""
 SECOND = Seconds(1.0)
 _LEAST_COVERED = 0.5
 """Shortest reading, in seconds, that counts as a second."""

@@ -361,7 +361,7 @@ Table = Sequence[Row]
 
 @dataclass(frozen=True)
 class OfferCount:
-    """Number of loads that a method offered, each judged separately."""
+    """Number of loads that a method offered, each judged by itself."""
 
     made: int
     disturbed: int

@@ -177,7 +177,7 @@ def _fill(stage: Path, folders: Sequence[RunFolder], asked: ArtifactRequest, whe
 
 
 def _page_group(stage: Path, group: RunGroup) -> PageGroup:
-    """Write the claim cards of the newest run, and return what the page says about the group."""
+    """Write the claim cards of the newest run, and return the text of the page about the group."""
     run = group.newest
     folder = stage / CLAIMS / run.name
     report = gather(run.path, folder)

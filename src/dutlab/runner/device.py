@@ -96,7 +96,7 @@ class JournaledDevice:
     async def off(self) -> None:
         """Switch off as specified in methods.ports, after writing the undo step to the journal."""
         if (spec := self._power) is None:
-            raise InputError(f"the testbed does not say what switches {self.dut.name}", remedy=f"write `power:` below {self.dut.name}")
+            raise InputError(f"the testbed does not state what switches {self.dut.name}", remedy=f"write `power:` below {self.dut.name}")
         power = HostPower(self.dut.name, spec)
         self.announce(POWER, [on_step(self.dut.name, spec)])
         self.restarted = True

@@ -122,7 +122,7 @@ class EventLog:
         )  # fmt: skip
 
     def cut(self, error: BaseException, remedy: str) -> None:
-        """Report that the run was cut. `remedy` says how to continue it; empty if it cannot continue."""
+        """Report that the run was cut. `remedy` is how to continue it; empty if it cannot continue."""
         if isinstance(error, HostError):
             self.lost(error.host, str(error))
         self.close("cut", {}, remedy)

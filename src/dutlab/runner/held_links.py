@@ -74,7 +74,7 @@ class HeldLinks:
 
     async def _until_passing(self, links: Sequence[str]) -> None:
         """Wait until frames pass each link. Raises HostError if they do not in time."""
-        until_s, why = time.monotonic() + BACK_S, "no frame came through"
+        until_s, why = time.monotonic() + BACK_S, "no frame arrived"
         while True:
             try:
                 if all(probe.received for probe in await self.device.prober.probe(links)):

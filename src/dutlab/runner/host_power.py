@@ -53,7 +53,7 @@ async def wait_for_answer(host: Host, within_s: float) -> None:
 
 async def until(look: Callable[[], Awaitable[bool]], within_s: float, host: str) -> None:
     """Call `look` until it returns True. Raises HostError with the last error if it does not within `within_s`."""
-    why = "no frame came through it"
+    why = "no frame passed it"
     with contextlib.suppress(TimeoutError):
         async with own_timeout(within_s):
             while True:

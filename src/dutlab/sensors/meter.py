@@ -50,7 +50,7 @@ class Meter:
             number, valid = number_at(document, place)
             if number is not None:
                 if not valid:
-                    raise ValueError(f"it says that {place} is not valid")
+                    raise ValueError(f"it states that {place} is not valid")
                 return {spec.name: Amount(number * spec.scale, spec.unit)}
         raise ValueError(f"no number at {' or '.join(places)} in its answer {str(document)[:SHOWN]!r}")
 

@@ -83,7 +83,7 @@ class Subscription:
         if str(reason) in _NOT_LET_IN:
             self._hear(Refused(f"the broker refuses access ({reason})"))
         elif str(reason) != "Success":
-            self._hear(ConnectionError(f"the broker says {reason}"))
+            self._hear(ConnectionError(f"the broker answers {reason}"))
         else:
             client.subscribe(self._spec.topic)
 

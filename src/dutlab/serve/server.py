@@ -100,7 +100,7 @@ def _unix_socket(path: Path) -> Iterator[socket.socket]:
 
 
 def _is_stale_socket(path: Path) -> bool:
-    """Return whether `path` is a socket of ours that no process listens on."""
+    """Return whether `path` is a socket of dutlab that no process listens on."""
     with suppress(FileNotFoundError):
         node = path.lstat()
         if stat.S_ISSOCK(node.st_mode) and node.st_uid == os.geteuid():

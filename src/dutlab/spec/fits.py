@@ -191,7 +191,7 @@ def _no_array(modes: Mapping[int, DeclaredMode], bed: TestbedShape) -> Iterator[
         if mode.array and (what := mode.array.misfit(len(drives))):
             yield ("factors", "mode", i), f"mode {mode.name} {what}"
         if protected:
-            yield ("factors", "mode", i), f"mode {mode.name} writes to {protected[0]}, and the testbed does not say `destroy: yes` there"
+            yield ("factors", "mode", i), f"mode {mode.name} writes to {protected[0]}, and the testbed lacks `destroy: yes` there"
         if files := [name for name, drive in drives.items() if drive.file is not None]:
             yield ("factors", "mode", i), f"mode {mode.name} is made of drives, and {files[0]} is a file"
 

@@ -127,7 +127,7 @@ def _text(name: str) -> str:
 
 
 def _load(text: str) -> dict[str, Any]:
-    """Return a lab's data; keys that it lacks come from the lab that it names as `like`."""
+    """Return a lab's data; keys that it lacks are from the lab that it names as `like`."""
     from ruamel.yaml import YAML  # noqa: PLC0415 -- only a lab that is built or described needs it
 
     data: dict[str, Any] = YAML(typ="safe", pure=True).load(text)

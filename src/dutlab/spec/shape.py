@@ -142,7 +142,7 @@ def _machine(host: HostSpec) -> str | None:
 
 def _no_switch(testbed: Testbed) -> str:
     if testbed.dut is None or (switch := testbed.hosts[testbed.dut].power) is None:
-        return f"testbed {testbed.name} does not say what switches its DUT; write `power:` below the host"
+        return f"testbed {testbed.name} does not state what switches its DUT; write `power:` below the host"
     return (
         ""
         if switch.may_switch

@@ -21,7 +21,7 @@ FEWEST = 6
 _DRAWN = 0.25
 """Variance of the drawn means over that of a value: changes of half a standard deviation are found soonest."""
 _LEAST_SD = 0.001
-"""Least standard deviation of logarithms. Smaller differences come from the resolution of a clock."""
+"""Least standard deviation of logarithms. Smaller differences are from the resolution of a clock."""
 _LOST = 3
 """Correction for few values: t with v degrees of freedom has a variance of v / (v - 2)."""
 

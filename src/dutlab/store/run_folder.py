@@ -17,7 +17,7 @@
     additions/0001.json               a note or a file that a person added later, with its hash
     report/                           made from the other files; it may be made again
 
-Times and names come from the caller; this module reads no clock.
+Times and names are from the caller; this module reads no clock.
 """
 
 from __future__ import annotations

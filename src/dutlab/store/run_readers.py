@@ -167,7 +167,7 @@ def _readers(runs: Path) -> Iterator[list[_Reader]]:
 
 
 def read() -> None:
-    """Fork the readers and read runs until the pipes close. The arguments of the process come from _readers()."""
+    """Fork the readers and read runs until the pipes close. The arguments of the process are from _readers()."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is handled by the parent process
     import dutlab.store.run_rows  # noqa: F401, PLC0415 -- once, before the fork
     from dutlab.store.record_reader import prepare  # noqa: PLC0415 -- as above

@@ -78,7 +78,7 @@ class _Filling:
                 self.best = flows
                 return True
             if not row["set_up_flows"] and self.best and not known(await self._sound(self.best)):
-                raise _Cut(f"nothing came back, not even for {self.best} flows, which had passed before: the DUT or the path is down")
+                raise _Cut(f"no frame arrived, not even for {self.best} flows, which had passed before: the DUT or the path is down")
             if not self.best and not known(row):
                 raise _Nothing(_silence(row))
             if has_rejected_flows(row):
@@ -168,8 +168,8 @@ async def measure(generator: Generator, states: StateTable, link: str, setting: 
 
 def _silence(first: Row) -> str:
     if not first["set_up_flows"]:
-        return "no frame came back: is the path through the DUT open?"
-    return f"of {first['asked_flows']} flows {first['set_up_flows']} were begun and {first['answered_flows']} answers came back"
+        return "no frame arrived: is the path through the DUT open?"
+    return f"of {first['asked_flows']} flows {first['set_up_flows']} were begun and {first['answered_flows']} answers arrived"
 
 
 def _words(found: Bracket, filling: _Filling, limits: FlowCounts) -> tuple[list[str], list[Doubt]]:
@@ -196,7 +196,7 @@ def _ended_by(failed_from: int, row: Row, limits: FlowCounts) -> str:
     counts = ", ".join(f"{name} {number}" for name, number in risen(row).items()) or "no counter of the DUT rose"
     if limits.most is not None and failed_from > limits.most:
         return f"at {failed_from} the state table is full: it holds {limits.most} ({counts})"
-    answers = "" if row["answered_flows"] is None else f" and {row['answered_flows']} answers came back"
+    answers = "" if row["answered_flows"] is None else f" and {row['answered_flows']} answers arrived"
     return f"of {failed_from} flows {row['set_up_flows']} were taken{answers}, with the table not full by its size ({counts})"
 
 

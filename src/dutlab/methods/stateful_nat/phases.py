@@ -40,7 +40,7 @@ class NatTrial:
 
     @property
     def validated(self) -> int | None:
-        """Connections whose answer came back."""
+        """Connections whose answer arrived."""
         return None if self.answered is None else self.answered.received_frames - self.answered.duplicated_frames
 
     @property

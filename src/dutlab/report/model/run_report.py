@@ -76,7 +76,7 @@ class NextStep:
 
 @dataclass(frozen=True)
 class Answer:
-    """Complete sentences, and the tables behind them."""
+    """Sentences, each whole by itself, and the tables behind them."""
 
     fast: tuple[str, ...]
     """Answers, one sentence for each question; without a result, the reason."""

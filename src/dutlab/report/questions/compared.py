@@ -325,7 +325,7 @@ def _insist_on_pairs(pairs: Sequence[Pair], of: str, cells: Sequence[CellFigures
         known = figure_names(cells)
         raise InputError(
             f"{of}: no cell has a figure that cells are compared by",
-            remedy=f"name one with --figure: {', '.join(known)}" if known else "no trial has a result; `dutlab report` says why",
+            remedy=f"name one with --figure: {', '.join(known)}" if known else "no trial has a result; `dutlab report` has the reason",
         )
     insist_on_directions(pairs)
 

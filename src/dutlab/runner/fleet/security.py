@@ -60,7 +60,7 @@ def security_for(address: str) -> Security:
     if not named or (missing := [name for name in (_AUTHORITY, _CERTIFICATE, _KEY) if not (folder / name).is_file()]):
         what = f"{TLS} is not set" if not named else f"{folder}: without {', '.join(missing)}"
         raise InputError(
-            f"{address}: {what}", remedy=f"make certificates as docs/how-to/many-machines.md says, and name their folder in {TLS}"
+            f"{address}: {what}", remedy=f"make certificates as in docs/how-to/many-machines.md, and name their folder in {TLS}"
         )
     private_text(folder / _KEY)
     return _security(folder / _AUTHORITY, folder / _CERTIFICATE, folder / _KEY)

@@ -143,7 +143,7 @@ class DriveWorkload(WorkloadModel):
             used = {name for names in self.sets(of_testbed) for name in names}
             for name in sorted(used & of_testbed.keys()):
                 if not of_testbed[name].destroy:
-                    yield at, f"writes to {name}, and the testbed does not say `destroy: yes` there: what is on it would be lost"
+                    yield at, f"writes to {name}, and the testbed lacks `destroy: yes` there: what is on it would be lost"
 
     def _sets_of(self, every_link: Mapping[str, Any]) -> list[LinkSet]:
         return self.sets(every_link.drives) if isinstance(every_link, TestbedBounds) else [()]

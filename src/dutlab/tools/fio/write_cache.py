@@ -44,7 +44,7 @@ nvme set-feature "$1" -f 6 -v "$value"
 
 
 async def state_of(host: Host, drive: FoundDrive) -> str:
-    """Return `on`, `off`, or UNKNOWN if the drive does not say. Raises HostError."""
+    """Return `on`, `off`, or UNKNOWN if the drive does not report it. Raises HostError."""
     if drive.is_file:
         return UNKNOWN
     return (await host.run(["sh", "-c", _READ, "dutlab", drive.path])).text.strip() or UNKNOWN
