@@ -205,7 +205,7 @@ async def test_a_ruleset_that_nft_would_not_take_back_is_never_flushed():
 @pytest.mark.parametrize(("came_from", "refused"), [("172.16.0.9", True), ("192.0.2.9", False), ("", False)])
 async def test_a_login_that_a_policy_would_cut_is_refused_before_anything_changes(came_from, refused):
     end, dut = RequiringEnd(REQUIRED), ScriptedHost({"SSH_CONNECTION": (0, f"{came_from}\n")})
-    with pytest.raises(HostError, match=r"its login comes from 172\.16\.0\.9") if refused else nullcontext():
+    with pytest.raises(HostError, match=r"login .*172\.16\.0\.9") if refused else nullcontext():
         await end.insist(dut, LAB)
     assert not [command for command in dut.ran if "xfrm policy add" in command]
 
