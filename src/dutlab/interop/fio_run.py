@@ -25,7 +25,7 @@ from typing import Any
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import InputError
 from dutlab.interop.fio_terse import is_terse, read_terse
-from dutlab.interop.fio_text import read_text
+from dutlab.interop.fio_text import read_texts
 from dutlab.interop.imported_run import (
     AssumedUnit,
     Imported,
@@ -122,8 +122,7 @@ def _reports(data: bytes) -> list[_Report]:
     """Return the reports that count: the last one of each run. Raises UnreadableError if there is none."""
     begins = [found.start() for found in _OBJECT.finditer(data)]
     if not begins and _TEXT.search(data):
-        document = read_text(data)
-        return [_Report(document, (), tells_options=False, assumed=_assumed_in_text(version_of(document)))]
+        return [_Report(document, (), tells_options=False, assumed=_assumed_in_text(version_of(document))) for document in read_texts(data)]
     if not begins and is_terse(data):
         return _last_ones([_Report(document, unsure, tells_options=False) for document, unsure in read_terse(data)])
     if len(begins) < 2:  # noqa: PLR2004 -- a single one, as without --status-interval

@@ -24,15 +24,18 @@ from dutlab.tools.json_text import UnreadableError
 
 _HEADER = re.compile(r"^(?P<end>Client connecting to|Server listening on) .*?(?P<protocol>TCP|UDP) port (?P<port>\d+)")
 _IPERF3 = re.compile(
-    r"^(?:.{0,40} )?(?:Connecting to host |Accepted connection from |iperf Done\.)|[ \t](?:sender|receiver)[ \t]*$", re.MULTILINE
+    r"^(?:.{0,40} )?(?:Connecting to host |Accepted connection from |iperf Done\.)|[ \t](?:sender|receiver)[ \t]*$"
+    r"|^\[ ID\](?:\[Role\])? Interval +Transfer +Bitrate\b|^\[[ \dSUM]+\](?:\[..-.\])? +\d+\.\d\d-\d+\.\d\d {2,}sec ",
+    re.MULTILINE,
 )
+"""Words of iperf3, its head of columns, and the blanks in its lines: iperf 2 has one before `sec`."""
 _CONNECTED = re.compile(r"^\[ *\*?(?P<id>\d+)\] local \S+ port (?P<port>\d+) connected (?:with|to) \S+ port \d+(?P<rest>.*)$")
 _LENGTH = re.compile(r"^(?:Sending|Receiving) (\d{1,9}) byte datagrams")
 _LINE = re.compile(
     r"^\[ *(?P<back>\*)?(?P<id>\d+|SUM(?:-\d+)?)\] +(?P<begin>[\d.]{1,18})- *(?P<end>[\d.]{1,18}) +sec +[\d.]+ +[KMGT]?Bytes +"
     r"(?P<rate>[\d.]{1,18}) +(?P<prefix>[KMGT]?)(?P<what>bits|Bytes)/sec(?P<rest>.*)$"
 )
-_CAME = re.compile(r"^ *(?:(?P<jitter>[\d.]{1,18}) ms)? +(?P<lost>-?\d{1,18})/ *(?P<total>-?\d{1,18}) \(")
+_CAME = re.compile(r"^ *(?:(?P<jitter>[\d.]{1,18}) ms)? +(?P<lost>-?\d{1,18})/ *(?P<total>-?\d{1,18}) +\(")
 _RETRIES = re.compile(r"^ +\d+/\d+ +(\d{1,18}) ")
 _BITS = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 _BYTES = {"": 8.0, "K": 8 * 2.0**10, "M": 8 * 2.0**20, "G": 8 * 2.0**30, "T": 8 * 2.0**40}
@@ -44,6 +47,8 @@ _SUM_IDS = frozenset({"-1", "SUM"})
 _SHORTEST_S, _LONGEST_S = 0.05, 1e9
 _TOGETHER = 0.5
 """Streams are of one test if they ran together for more than this share of the shorter one."""
+_OVERCOUNTED = 1.05
+"""Ratio of a sum to its streams above which the sum is wrong: a server of 2.0 with `-i` counts some seconds of a stream twice."""
 _DIRECTIONS = {LINK: "forward", BACK: "reverse", BOTH: "both"}
 _ADDED = ("goodput_bps", "sent_bps", "retransmits")
 
@@ -77,6 +82,8 @@ class _Test:
     """Id of a stream → True if it runs in the reverse direction."""
     samples: list[_Sample] = field(default_factory=list)
     doubts: list[str] = field(default_factory=list)
+    is_server: bool = False
+    """True if this end only accepted connections, so its bytes are those that arrived."""
     stream: int | None = None
     """Number of the test, if streams cannot be grouped into tests; else None."""
 
@@ -114,6 +121,7 @@ def _of_text(text: str) -> Iterator[_Test]:
             test.protocol, test.datagram = protocol, test.datagram or length
             ports.add(connected["port"])
             answers = connected["port"] in listens
+            test.is_server = bool(listens) and not is_client
             test.streams[connected["id"]] = "(reverse)" in connected["rest"] or (answers if is_client else bool(listens) and not answers)
         elif (match := _LINE.match(line)) and (sample := _sample(match, test)):
             test.samples.append(sample)
@@ -226,7 +234,8 @@ def _document(test: _Test) -> Document | None:
     return {
         "protocol": test.protocol, "streams": len(test.streams) or 1, "duration_s": round(longest) or round(longest, 1),
         "direction": _DIRECTIONS[place], **({} if test.stream is None else {"stream": test.stream}),
-        "datagram_bytes": test.datagram, "place": place, "figures": figures, "ways": ways if len(ways) > 1 else {}, "doubts": test.doubts,
+        "datagram_bytes": test.datagram, "is_server": test.is_server, "place": place, "figures": figures,
+        "ways": ways if len(ways) > 1 else {}, "doubts": test.doubts,
         "seconds": _seconds(test, longest) if len(ways) == 1 else [],
     }  # fmt: skip
 
@@ -239,7 +248,10 @@ def _totals(test: _Test, *, is_back: bool, came: bool) -> list[_Sample]:
             sample_by_stream[s.stream] = s
     whole, streams = sample_by_stream.pop("SUM", None), list(sample_by_stream.values())
     has_one_way = not any(s.is_back != is_back for s in test.samples if s.stream != "SUM")
-    return [whole] if whole is not None and has_one_way and len(streams) != 1 else streams
+    if whole is None or not has_one_way or len(streams) == 1:
+        return streams
+    of_all = len(streams) > 1 and len(streams) == len(test.streams)
+    return streams if of_all and whole.bps > _OVERCOUNTED * sum(s.bps for s in streams) else [whole]
 
 
 def _way(test: _Test, *, is_back: bool) -> dict[str, float]:
@@ -253,7 +265,9 @@ def _way(test: _Test, *, is_back: bool) -> dict[str, float]:
     if came:
         total, lost = sum(s.total or 0 for s in came), sum(s.lost or 0 for s in came)
         figures["goodput_bps"] = sum(s.bps for s in came)
-        jitters = [s.jitter_ms for s in test.samples if s.is_back == is_back and s.begin_s == 0 and s.jitter_ms is not None]
+        told = [s for s in test.samples if s.is_back == is_back and s.begin_s == 0 and s.jitter_ms is not None]
+        last = {s.stream: s.jitter_ms or 0.0 for s in told if s.stream != "SUM"}  # a total comes after the seconds of its stream
+        jitters = list(last.values()) or [s.jitter_ms or 0.0 for s in told]
         figures |= {"loss_ratio": lost / total} if total > 0 else {}
         figures |= {"jitter_ns": 1e6 * max(jitters)} if jitters and total > 0 else {}
     return figures
@@ -275,11 +289,12 @@ def _derive(result: Document, figures: Mapping[str, float]) -> Derived:
     own_figures: Mapping[str, Any] = result["figures"]
     udp = result["protocol"] == "udp"
     missing = udp and "goodput_bps" not in own_figures
+    written = not udp and not result["is_server"]
     doubts = [*result["doubts"], *(["the receiver's report is missing: figures are what was sent, not what arrived"] if missing else [])]
     return Derived(
         figures=own_figures,
         doubts=mended(doubts),
-        notes=[] if udp else ["of TCP a client of iperf 2 counts what it wrote, which its socket may still have held"],
+        notes=["of TCP a client of iperf 2 counts what it wrote, which its socket may still have held"] if written else [],
         tables={"seconds": result["seconds"]},
         place=result["place"],
         places=result["ways"],

@@ -20,10 +20,11 @@ from dutlab.methods.ports import Row
 from dutlab.tools.netperf_omni import omni_number, omni_of
 
 _TEST = re.compile(
-    r"^(?:MIGRATED )?(?P<name>(?:TCP|UDP|SCTP|OMNI)(?:[ _][A-Za-z/|_ ]+?)? (?:TEST|Test)|(?:TCP|UDP|SCTP)[ _][A-Z/_ ]+?) "
+    r"(?:^|MIGRATED )(?P<name>(?:TCP|UDP|SCTP|OMNI)(?:[ _][A-Za-z/|_ ]+?)? (?:TEST|Test)|(?:TCP|UDP|SCTP)[ _][A-Z/_ ]+?) "
     r"(?:from [^\n]*?\s+)?to (?P<host>\S+)(?P<rest>[^\n]*)",
     re.MULTILINE,
 )
+"""Headline of a test. `MIGRATED` may follow a shell's prompt in its line."""
 _UNIT = re.compile(r"(10\^3|10\^6|10\^9)bits */s(?:ec)?\b|([KMG]?)Bytes */s(?:ec)?\b|per sec|Trans/s")
 _NUMBERS = re.compile(r"^ *-?\d{1,18}(?:\.\d+)?(?: +-?\d{1,18}(?:\.\d+)?)*(?= |$)", re.MULTILINE)
 _INTERIM = re.compile(r"^Interim result: +(\d+(?:\.\d+)?) +(\S+) over (\d+(?:\.\d+)?) seconds.*\n?", re.MULTILINE)
