@@ -126,6 +126,41 @@ def test_a_prompt_before_the_options_of_fio_does_not_hide_them():  # kmgowda/SBK
     assert (said["rw"], said["bs"], said["iodepth"]) == ("randread", "4k", 16)
 
 
+@pytest.mark.parametrize("prefix", ["20:22:{:02} DEBUG| [stdout] ", "2023-05-10T16:09:{:02}.12345Z "])
+def test_fio_is_read_in_a_log_with_a_prefix_before_each_line(prefix):  # avocado-framework-tests/avocado-misc-tests, pull request 1675
+    log = "\n".join(f"{prefix.format(n)}{line}" for n, line in enumerate(FIO.format(**RUNS[0]).split("\n")))
+    assert figures("fio", log) == figures("fio", FIO.format(**RUNS[0]))
+
+
+def test_the_headers_of_fio_s_servers_are_no_doubt():  # distributed-system-analysis/pbench
+    way = {"iops": 5.0, "bw_bytes": 20480, "total_ios": 5, "runtime": 1000}
+    document = json.dumps({"fio version": "fio-3.7", "client_stats": [{"jobname": "a", "hostname": "h", "groupid": 0, "read": way}]})
+    assert doubts("fio", f"hostname=h, be=0, 64-bit, os=Linux, arch=x86-64, fio=fio-3.7, flags=1\n{document}") == set()
+
+
+def test_a_rate_of_0_of_writes_that_fio_did_not_time_is_no_figure():  # axboe/fio, pull request 2110
+    ways = {"read": {"iops": 6553.6, "bw_bytes": 107374182, "total_ios": 65536}, "write": {"iops": 0.0, "bw_bytes": 0, "total_ios": 65536}}
+    (whole,) = figures("fio", json.dumps({"fio version": "fio-3.42", "jobs": [{"jobname": "a", "groupid": 0, **ways}]}))
+    assert whole == {"iops.read": 6553.6, "bytes_per_s.read": 107374182}
+
+
+def test_wrk2_has_the_percentiles_of_its_tail():  # GoogleCloudPlatform/PerfKitBenchmarker
+    text = """Running 1m test @ http://10.0.0.1
+  1 threads and 2 connections
+    Latency    58.33ms   24.98ms 244.10ms   96.20%
+ 50.000%   53.31ms
+ 99.000%  223.23ms
+ 99.900%  244.22ms
+ 99.990%    1.50s
+100.000%    0.90m
+  600 requests in 1.00m, 112.39MB read
+Requests/sec:     10.00
+Transfer/sec:      1.87MB
+"""
+    (whole,) = figures("wrk", text)
+    assert [whole.get(f"latency_{p}_ns") for p in ("p50", "p90", "p99", "p999", "p9999")] == [53.31e6, None, 223.23e6, 244.22e6, 1.5e9]
+
+
 UDP = """Connecting to host 10.0.0.10, port 5201
 [  5] local 10.0.0.2 port 42142 connected to 10.0.0.10 port 5201
 [ ID] Interval           Transfer     Bitrate         Total Datagrams

@@ -48,6 +48,8 @@ STORAGE = "storage"
 """Place of figures where other tools name a link."""
 _OBJECT = re.compile(rb"^\{", re.MULTILINE)
 _TEXT = re.compile(rb"^\S.*: \(groupid=\d+, jobs=", re.MULTILINE)
+_OF_CLIENT = "text before the report: 'hostname="
+"""Begin of the note on the lines that `fio --client` prints about its servers."""
 _DRIVE = re.compile(r"[^\s:/]+:[^\s:/]+")
 _WAYS = re.compile(rf"{'|'.join(sorted(READS | WRITES))}|seq\w*|rand\w*|mix\w*", re.IGNORECASE)
 _OPTIONS = re.compile(
@@ -128,7 +130,8 @@ def _reports(data: bytes) -> list[_Report]:
     if len(begins) < 2:  # noqa: PLR2004 -- a single one, as without --status-interval
         document, repairs = read_cut_object(data)
         own = is_terse(data) or _TEXT.search(data)  # --output-format=json,normal
-        return [_Report(document, [words for words in repairs if not (own and words.startswith(("text before", "text after")))])]
+        usual = ("text before", "text after") if own else (_OF_CLIENT,)
+        return [_Report(document, [words for words in repairs if not words.startswith(usual)])]
     found, broken = list[_Report](), list[str]()
     for begin, end in zip(begins, (*begins[1:], len(data)), strict=True):
         line = data.count(b"\n", 0, begin) + 1

@@ -36,6 +36,7 @@ _ISSUED = re.compile(r"\s+issued(?: rwts?)?\s*: total=(?:r=)?(\d{1,18})(?:/w=|,)
 _DISK = re.compile(r"\s+(?P<name>\S+): ios=(?P<read_ios>\d{1,18})/(?P<write_ios>\d{1,18}),.*?merge=(?P<read_merges>\d{1,18})/")
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)([BKMGT])(?:i?B)?", re.IGNORECASE)
 _VERSION = re.compile(r"fio-(\d+)\S*$")
+_PREFIX = re.compile(r"^(\S[^\n]{0,200}?)Run status group \d+ ", re.MULTILINE)
 _NS = {"nsec": 1.0, "usec": 1e3, "msec": 1e6}
 _TIMES = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 
@@ -43,13 +44,20 @@ _TIMES = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 def read_texts(data: bytes) -> list[dict[str, Any]]:
     """Convert the text into the members of fio's JSON, for each run of fio in it. Raises UnreadableError if no job has a result."""
     reports = list[dict[str, Any]]()
-    for lines in _runs(data.decode("utf-8", "replace").splitlines()):
+    for lines in _runs(_unstamped(data.decode("utf-8", "replace")).splitlines()):
         report = _read_run(lines)
         if any(name in job for job in report["jobs"] for name in WAYS):
             reports.append(report)
     if not reports:
         raise UnreadableError("it has no fio job with a result")
     return reports
+
+
+def _unstamped(text: str) -> str:
+    """Return the text without a log's prefix before each line: the one before fio's sums, in which digits may differ."""
+    found = _PREFIX.search(text)
+    form = re.sub(r"\d+", lambda _: r"\d+", re.escape(found[1])) if found else ""
+    return re.sub(f"^{form}", "", text, flags=re.MULTILINE) if form else text
 
 
 def _runs(lines: list[str]) -> Iterator[list[str]]:

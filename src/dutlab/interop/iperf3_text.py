@@ -148,12 +148,13 @@ def _report(text: str, options: Mapping[str, Value], error: re.Match[str] | None
     each = {way: of | cpu for way, of in figures.items()}
     whole = places_of(each, is_both=is_both)
     omitted = len({line.to_s for line in first if line.is_omitted})
+    lasted_s = min(total.to_s for total in totals)
     asked = {
         "protocol": "udp" if any(total.jitter_ns is not None for total in totals) else "tcp",
         "direction": direction,
         "streams": len(streams) // len(ways) or None,
         "omit_s": omitted,
-        "duration_s": round(min(total.to_s for total in totals)),
+        "duration_s": round(lasted_s) or round(lasted_s, 1),
     } | _said_of(text, fields, options)
     ends = [end for _, *of in _STREAM.findall(text)[:1] for end in ((of[0], of[1]), (of[2], of[3]))]
     return Iperf3Report(
