@@ -49,6 +49,14 @@ def test_a_headline_of_netperf_may_follow_a_prompt_in_its_line():  # handong32/e
     assert doubts("netperf", text) == set()
 
 
+def test_netperfs_in_the_background_print_their_headlines_first():  # dtaht/deBloat
+    head, _, body = RR.format(rate="58764.13").partition("\n")
+    again = "\n".join(RR.format(rate="58539.17").rstrip("\n").split("\n")[-2:])
+    text = f"{head}\n[2] 8362\nnode# {head}\n{body}{again}\n"
+    assert [of["transactions_per_s"] for of in figures("netperf", text)] == [58764.13, 58539.17]
+    assert doubts("netperf", text) == set()
+
+
 # The form of iperf's own documentation, and of nokia/moler.
 IPERF2_SERVER = """------------------------------------------------------------
 Server listening on UDP port 5001
@@ -200,6 +208,19 @@ def test_a_client_that_receives_nothing_does_not_know_what_was_sent():  # esnet/
         "[  4]   0.00-1.00   sec  0.00 Bytes  0.00 Mbits/sec  0.000 ms  0/0 (nan%)\n[  4] Sent 0 datagrams\n\niperf Done.\n"
     )
     assert figures("iperf3", text) == [{"goodput_bps": 0.0}]
+
+
+def test_output_that_python_printed_as_bytes_is_read():  # freebsd-net/netperf
+    text = UDP.format(rate=100, came="11.8 MBytes  99.0 Mbits/sec  0.115 ms  86/8632 (1%)")
+    assert figures("iperf3", f"0 {text.encode()!r}\n") == figures("iperf3", text)
+    with pytest.raises(InputError):
+        read("iperf3", r"0 b'iperf Done.\xZZ'")
+
+
+def test_further_columns_of_a_file_for_ministat_are_named():  # ocochard/netbenches
+    (trial,) = read("ministat", "# median minimum maximum\n89514 89211 89711\n")
+    assert trial.measured.figures == {"a": {"value": 89514}}
+    assert [(part.what, part.count) for part in trial.left_out] == [("columns", 2)]
 
 
 def test_messages_of_debug_are_not_reports():  # esnet/iperf, issue 1984

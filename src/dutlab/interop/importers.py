@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from ast import literal_eval
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -25,6 +26,8 @@ _TRIED_BYTES = 4 << 20
 _QUOTED = re.compile(rb"^(?:> ?)+", re.MULTILINE)
 _BLOCK = re.compile(rb"(?:^[ \t]+[^\n]*\n?|^\r?\n)+", re.MULTILINE)
 """Block of indented lines, with blank lines between."""
+_LITERAL = re.compile(rb"""\bb'(?:[^'\\\n]|\\[ -~])*+'|\bb"(?:[^"\\\n]|\\[ -~])*+\"""")
+"""Bytes as Python prints them: one line, in which control characters have backslashes."""
 
 
 class WrongKind(InputError):
@@ -103,13 +106,26 @@ def _read(kind: str, name: str, data: bytes, options: ImportOptions) -> list[Imp
 
 
 def _laid_bare(data: bytes) -> Iterator[bytes]:
-    """Yield the text as the tool printed it: without quotation marks (`>`) before its lines, then also without indents of whole blocks."""
+    """Yield the text as the tool printed it.
+
+    That is without quotation marks (`>`) before its lines, then also without indents of whole blocks, and output that Python printed as
+    bytes (`b'…\\n…'`).
+    """
     if len(data) > _TRIED_BYTES or b"\0" in data:
         return
     if (unquoted := _QUOTED.sub(b"", data)) != data:
         yield unquoted
     if (bare := _BLOCK.sub(_outdented, unquoted)) != unquoted:
         yield bare
+    if (printed := _LITERAL.sub(_content, data)) != data:
+        yield printed
+
+
+def _content(literal: re.Match[bytes]) -> bytes:
+    try:
+        return b"\n%b\n" % literal_eval(literal[0].decode("ascii"))
+    except (ValueError, SyntaxError):
+        return literal[0]
 
 
 def _outdented(block: re.Match[bytes]) -> bytes:

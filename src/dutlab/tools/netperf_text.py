@@ -76,7 +76,11 @@ def tests_of(text: str) -> list[NetperfTest]:
     tests = [_omni("", columns, "") for columns in omni_of(before)]
     ends = [*(head.start() for head in heads), len(text)][1:]
     for head, end in zip(heads, ends, strict=True):
-        tests += _tests(head, text[head.end() : end])
+        results = _tests(head, text[head.end() : end])
+        for _ in results[1:]:  # of tests that ran at the same time, the headlines come first
+            if tests and not tests[-1].figures and (tests[-1].name, tests[-1].host) == (results[0].name, results[0].host):
+                tests.pop()
+        tests += results
     return tests
 
 
