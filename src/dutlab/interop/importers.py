@@ -109,7 +109,7 @@ def _laid_bare(data: bytes) -> Iterator[bytes]:
     """Yield the text as the tool printed it.
 
     That is without quotation marks (`>`) before its lines, then also without indents of whole blocks, and output that Python printed as
-    bytes (`b'…\\n…'`).
+    bytes (`b'…'`).
     """
     if len(data) > _TRIED_BYTES or b"\0" in data:
         return
