@@ -8,6 +8,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 
+_MODEL = "Model name:"
+
+
 def os_name(os_release: str) -> str | None:
     """Return PRETTY_NAME of /etc/os-release (os-release(5))."""
     m = re.search(r'^PRETTY_NAME="?([^"\n]*)"?$', os_release, re.MULTILINE)
@@ -15,7 +18,10 @@ def os_name(os_release: str) -> str | None:
 
 
 def lscpu_fields(text: str) -> dict[str, str]:
-    """Return field → value of `lscpu -J`, with nested entries (util-linux since 2.37) or without."""
+    """Return field → value of `lscpu -J`, with nested entries (util-linux since 2.37) or without.
+
+    A machine with several kinds of cores has all their models, and otherwise the values of the first kind. `-` is no value.
+    """
     try:
         fields: dict[str, str] = {}
         _gather(json.loads(text)["lscpu"], fields)
@@ -41,7 +47,11 @@ def ring_sizes(text: str) -> dict[str, dict[str, int]] | None:
 
 def _gather(entries: Sequence[Mapping[str, Any]], into: dict[str, str]) -> None:
     for entry in entries:
-        into.setdefault(str(entry["field"]), str(entry.get("data") or ""))
+        field, value = str(entry["field"]), str(entry.get("data") or "")
+        if field == _MODEL and value not in (known := into.get(field, value), *known.split(", ")):
+            into[field] += f", {value}"
+        elif value != "-":
+            into.setdefault(field, value)
         _gather(entry.get("children", []), into)
 
 
