@@ -210,6 +210,26 @@ def test_a_client_that_receives_nothing_does_not_know_what_was_sent():  # esnet/
     assert figures("iperf3", text) == [{"goodput_bps": 0.0}]
 
 
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be", "utf-8-sig"])
+def test_text_is_read_in_the_encodings_of_powershell_and_spreadsheets(encoding):
+    text = UDP.format(rate=100, came="11.8 MBytes  99.0 Mbits/sec  0.115 ms  86/8632 (1%)").replace("\n", "\r\n")
+    data = ("\ufeff" if encoding == "utf-16-be" else "").encode(encoding) + text.encode(encoding)
+    (trial,) = read_data("iperf3", "box.txt", data, ImportOptions())
+    assert trial.measured.figures["a"]["goodput_bps"] == 99e6
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        "\ufeffmode;workload;goodput_gbps;latency_p99_us\r\nnat;iperf3;9,41;120,5\r\n",
+        "mode\tworkload\tgoodput_gbps\tlatency_p99_us\nnat\tiperf3\t9.41\t120.5\n",
+        'Mode, Workload, Goodput_Gbps, Latency_P99_us\nnat, iperf3, "9.41", 120.5\n',
+    ],
+)
+def test_a_table_of_a_spreadsheet_may_be_separated_by_semicolons_or_tabs(table):
+    assert figures("figures", table) == [{"goodput_bps": 9.41e9, "latency_p99_ns": 120_500}]
+
+
 def test_output_that_python_printed_as_bytes_is_read():  # freebsd-net/netperf
     text = UDP.format(rate=100, came="11.8 MBytes  99.0 Mbits/sec  0.115 ms  86/8632 (1%)")
     assert figures("iperf3", f"0 {text.encode()!r}\n") == figures("iperf3", text)

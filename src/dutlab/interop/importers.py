@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from ast import literal_eval
+from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -91,6 +92,7 @@ def _read(kind: str, name: str, data: bytes, options: ImportOptions) -> list[Imp
     No importer foresees every possible content, so any other exception also counts as a fault of the file.
     """
     read: Importer = IMPORTS[kind].importer
+    data = _in_utf_8(data)
     try:
         try:
             return read(name, data, options)
@@ -103,6 +105,14 @@ def _read(kind: str, name: str, data: bytes, options: ImportOptions) -> list[Imp
         raise
     except Exception as error:
         raise InputError(f"{name}: cannot be read: {type(error).__name__}: {str(error)[:200]}") from error
+
+
+def _in_utf_8(data: bytes) -> bytes:
+    """Return text in UTF-8 without a byte order mark: PowerShell's `>` writes UTF-16, spreadsheets write the mark."""
+    for mark, encoding in ((BOM_UTF8, "utf-8"), (BOM_UTF16_LE, "utf-16-le"), (BOM_UTF16_BE, "utf-16-be")):
+        if data.startswith(mark):
+            return data[len(mark) :].decode(encoding, "replace").encode()
+    return data
 
 
 def _laid_bare(data: bytes) -> Iterator[bytes]:
