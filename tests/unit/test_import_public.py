@@ -96,6 +96,26 @@ def test_a_server_of_iperf_2_knows_what_arrived():  # nokia/moler
     assert client.measured.notes
 
 
+SENT = "20240718030119,10.0.0.8,59608,10.1.0.1,5001,3,0.0-10.0,393577800,314824870"
+REPORT = "20240718030119,10.1.0.1,5001,10.0.0.8,59608,3,0.0-9.8,392785470,320693067,0.114,539,267740,0.201,0"
+CAME = "20240718030119,10.0.0.8,5001,10.1.0.1,51402,4,0.0-10.0,368989110,295186328,0.060,3822,254835,1.500,0"
+
+
+def test_csv_of_iperf_2_keeps_its_two_directions_apart():  # UDP with -d, as at the client
+    (trial,) = read("iperf2", f"{SENT}\n{REPORT}\n{CAME}")
+    assert trial.measured.figures["a"]["goodput_bps"] == 320693067
+    assert trial.measured.figures["a.back"] == {"goodput_bps": 295186328, "loss_ratio": 3822 / 254835, "jitter_ns": 60_000}
+    assert trial.cell.setting.said["streams"] == 2
+    assert trial.cell.setting.said["direction"] == "both"
+
+
+def test_the_report_of_the_far_end_is_no_stream_and_times_may_have_a_fraction():
+    (trial,) = read("iperf2", f"{SENT}\n{REPORT}".replace("030119,", "030119.125,"))
+    assert trial.cell.setting.said["streams"] == 1
+    assert trial.measured.figures["a"]["sent_bps"] == 314824870
+    assert read("iperf2", REPORT)[0].cell.setting.said["direction"] == "forward"
+
+
 FIO = """job: (g=0): rw=randread, bs=4K-4K/4K-4K/4K-4K, ioengine=libaio, iodepth=16
 ...
 fio-2.2.10

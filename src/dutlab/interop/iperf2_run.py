@@ -40,6 +40,8 @@ _RETRIES = re.compile(r"^ +\d+/\d+ +(\d{1,18}) ")
 _BITS = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 _BYTES = {"": 8.0, "K": 8 * 2.0**10, "M": 8 * 2.0**20, "G": 8 * 2.0**30, "T": 8 * 2.0**40}
 _CSV_TCP, _CSV_UDP = 9, 14
+_CSV_TIME = re.compile(r"\d{4,20}(?:\.\d{1,9})?")
+_MOST_DIGITS = 9
 _EPOCH = 1970
 _LONGEST_FIELD = 50
 """Most characters of a field: an IPv6 address."""
@@ -152,10 +154,14 @@ def _sample(match: re.Match[str], test: _Test) -> _Sample | None:
 
 def _of_csv(text: str) -> Iterator[_Test]:
     """Yield the tests of `-y C`: totals of streams that ran together, with their seconds."""
-    rows = [row for line in text.splitlines() if (row := line.split(","))[0].isdecimal() and len(row) in (_CSV_TCP, _CSV_UDP)]
+    rows = [row for line in text.splitlines() if len(row := line.split(",")) in (_CSV_TCP, _CSV_UDP) and _CSV_TIME.fullmatch(row[0])]
     rows = [row for row in rows if max(map(len, row)) <= _LONGEST_FIELD]
-    sent = {_csv_stream(row) for row in rows if len(row) == _CSV_UDP and row[11].startswith("-")}
-    samples = [sample for row in rows if (sample := _csv_sample(row, sent)) is not None]
+    is_udp = any(len(row) == _CSV_UDP for row in rows)
+    sent = {_csv_stream(row) for row in rows if is_udp and (len(row) == _CSV_TCP or row[11].startswith("-"))}
+    reports = {stream for row in rows if is_udp and (stream := _csv_stream(row)) not in sent and _csv_stream(row, swapped=True) in sent}
+    back = _csv_back([row for row in rows if _csv_stream(row) not in reports])
+    back |= {stream for row in rows if (stream := _csv_stream(row)) in reports and _csv_stream(row, swapped=True) in back}
+    samples = [sample for row in rows if (sample := _csv_sample(row, sent, back)) is not None]
     groups = list[list[_Sample]]()
     for total in _csv_totals(samples):
         group = next((g for g in groups if _ran_together(g[0], total)), None)
@@ -165,20 +171,38 @@ def _of_csv(text: str) -> Iterator[_Test]:
     unknown = len(groups) > 1 and all(of[0].ended is None for of in groups)
     for number, of in enumerate(groups, 1):
         ids = {total.stream for total in of}
-        is_udp = any(len(row) == _CSV_UDP for row in rows)
         seconds = [s for s in samples if s.stream in ids and s not in of and s.begin_s + s.seconds <= max(t.end_s for t in of)]
-        test = _Test("udp" if is_udp else "tcp", None, dict.fromkeys(ids - _SUM_IDS, False), [*seconds, *of] if len(groups) == 1 else [*of])
+        streams = {stream: stream in back for stream in ids - _SUM_IDS - reports}
+        test = _Test("udp" if is_udp else "tcp", None, streams, [*seconds, *of] if len(groups) == 1 else [*of])
         if unknown:
             test.doubts.append("its times are all of 1970: whether its streams ran together is not known, each is a trial")
             test.stream = number
         yield test
 
 
-def _csv_stream(row: Sequence[str]) -> str:
-    return "SUM" if row[5] in _SUM_IDS else f"{row[1]}:{row[2]}>{row[3]}:{row[4]}"
+def _csv_stream(row: Sequence[str], *, swapped: bool = False) -> str:
+    if row[5] in _SUM_IDS:
+        return "SUM"
+    here, there = (f"{row[3]}:{row[4]}", f"{row[1]}:{row[2]}") if swapped else (f"{row[1]}:{row[2]}", f"{row[3]}:{row[4]}")
+    return f"{here}>{there}"
 
 
-def _csv_sample(row: Sequence[str], sent: Collection[str]) -> _Sample | None:
+def _csv_back(rows: Sequence[Sequence[str]]) -> set[str]:
+    """Return the streams of the reverse direction.
+
+    A row has the ports of this end and of the far one, and one of them is the port that listens. The first stream of a test runs forward. If only one direction is in the file, no stream is in the result.
+    """
+    of_streams = [row for row in rows if row[5] not in _SUM_IDS]
+    if not of_streams:
+        return set()
+    first = min(of_streams, key=lambda row: int(row[5]) if row[5].isdecimal() and len(row[5]) < _MOST_DIGITS else 0)
+    for listens, other in ((4, 2), (2, 4)):
+        if all(first[listens] in (row[2], row[4]) for row in of_streams):
+            return {_csv_stream(row) for row in of_streams if row[other] == first[listens]}
+    return set()
+
+
+def _csv_sample(row: Sequence[str], sent: Collection[str], back: Collection[str]) -> _Sample | None:
     """Return the sample of a row; None for an unreadable row. `sent` has the streams of senders, whose seconds count sent datagrams too."""
     try:
         begin_s, end_s = (float(part) for part in row[6].split("-", 1))
@@ -189,7 +213,7 @@ def _csv_sample(row: Sequence[str], sent: Collection[str]) -> _Sample | None:
     if not all(0 <= value < _LONGEST_S for value in (begin_s, end_s)) or not all(isfinite(value) for value in (bps, *(udp or ()))):
         return None
     jitter, lost, total = udp if udp is not None and stream not in sent else (None, None, None)
-    return _Sample(stream, begin_s, end_s, bps, False, jitter, lost, total, ended=_csv_moment(row[0]))
+    return _Sample(stream, begin_s, end_s, bps, stream in back, jitter, lost, total, ended=_csv_moment(row[0]))
 
 
 def _csv_moment(text: str) -> datetime | None:
