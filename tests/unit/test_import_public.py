@@ -57,6 +57,21 @@ def test_netperfs_in_the_background_print_their_headlines_first():  # dtaht/deBl
     assert doubts("netperf", text) == set()
 
 
+def test_a_headline_of_netperf_may_be_broken_and_indented_as_in_mail():
+    text = """> > >  UDP UNIDIRECTIONAL SEND TEST from 0.0.0.0 (0.0.0.0)
+> > >   port 15895 AF_INET to 127.0.0.1 (127.0.0.1) port 15895 AF_INET
+> > >  Socket  Message  Elapsed      Messages
+> > >  Size    Size     Time         Okay Errors   Throughput
+> > >  bytes   bytes    secs            #      #   10^9bits/sec
+> > >
+> > >    4608    1024   60.00     50024301      0       6.82
+> > >    2560           60.00     46133211              6.29
+"""
+    (trial,) = read("netperf", text)
+    assert trial.measured.figures["a"] == {"sent_bps": 6.82e9, "goodput_bps": 6.29e9, "loss_ratio": (50024301 - 46133211) / 50024301}
+    assert not trial.assumed
+
+
 # The form of iperf's own documentation, and of nokia/moler.
 IPERF2_SERVER = """------------------------------------------------------------
 Server listening on UDP port 5001

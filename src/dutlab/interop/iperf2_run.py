@@ -190,7 +190,8 @@ def _csv_stream(row: Sequence[str], *, swapped: bool = False) -> str:
 def _csv_back(rows: Sequence[Sequence[str]]) -> set[str]:
     """Return the streams of the reverse direction.
 
-    A row has the ports of this end and of the far one, and one of them is the port that listens. The first stream of a test runs forward. If only one direction is in the file, no stream is in the result.
+    A row has the ports of this end and of the far one, and one of them is the port that listens. The first stream of a test runs forward.
+    If only one direction is in the file, no stream is in the result.
     """
     of_streams = [row for row in rows if row[5] not in _SUM_IDS]
     if not of_streams:

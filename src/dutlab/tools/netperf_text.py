@@ -20,8 +20,8 @@ from dutlab.methods.ports import Row
 from dutlab.tools.netperf_omni import omni_number, omni_of
 
 _TEST = re.compile(
-    r"(?:^|MIGRATED )(?P<name>(?:TCP|UDP|SCTP|OMNI)(?:[ _][A-Za-z/|_ ]+?)? (?:TEST|Test)|(?:TCP|UDP|SCTP)[ _][A-Z/_ ]+?) "
-    r"(?:from [^\n]*?\s+)?to (?P<host>\S+)(?P<rest>[^\n]*)",
+    r"(?:^[ \t]*|MIGRATED )(?P<name>(?:TCP|UDP|SCTP|OMNI)(?:[ _][A-Za-z/|_ ]+?)? (?:TEST|Test)|(?:TCP|UDP|SCTP)[ _][A-Z/_ ]+?) "
+    r"(?:from [^\n]*?(?:\n[ \t]*port [^\n]*?)?\s+)?to (?P<host>\S+)(?P<rest>[^\n]*)",
     re.MULTILINE,
 )
 """Headline of a test. `MIGRATED` may follow a shell's prompt in its line."""
