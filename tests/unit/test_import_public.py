@@ -90,6 +90,11 @@ def test_blanks_before_the_percentage_of_iperf_2_do_not_hide_a_receiver():
     assert doubts("iperf2", IPERF2_SERVER) == set()
 
 
+def test_lines_of_iperf_2_in_a_log_may_begin_with_a_time():
+    log = "\n".join(f"2024-07-18T03:01:{n:02}.125Z {line}" for n, line in enumerate(IPERF2_SERVER.split("\n")))
+    assert figures("iperf2", log) == figures("iperf2", IPERF2_SERVER)
+
+
 def test_a_wrong_sum_of_an_iperf_2_server_does_not_count():  # nokia/moler: the sum has the first seconds twice
     lines = "".join(
         f"[  {n}]  0.0- 1.0 sec   122 KBytes  1000 Kbits/sec   1.556 ms    0/   85 (0%)\n"

@@ -27,8 +27,8 @@ _TRIED_BYTES = 4 << 20
 _QUOTED = re.compile(rb"^(?:> ?)+", re.MULTILINE)
 _BLOCK = re.compile(rb"(?:^[ \t]+[^\n]*\n?|^\r?\n)+", re.MULTILINE)
 """Block of indented lines, with blank lines between."""
-_LITERAL = re.compile(rb"""\bb'(?:[^'\\\n]|\\[ -~])*+'|\bb"(?:[^"\\\n]|\\[ -~])*+\"""")
-"""Bytes as Python prints them: one line, in which control characters have backslashes."""
+_LITERAL = re.compile(rb"""\bb'(?:[^'\\\n]|\\[ -~]){20,}+'|\bb"(?:[^"\\\n]|\\[ -~]){20,}+\"""")
+"""Bytes of some length as Python prints them: one line, in which control characters have backslashes."""
 
 
 class WrongKind(InputError):

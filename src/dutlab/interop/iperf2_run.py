@@ -29,6 +29,11 @@ _IPERF3 = re.compile(
     re.MULTILINE,
 )
 """Words of iperf3, its head of columns, and the blanks in its lines: iperf 2 has one before `sec`."""
+_STAMP = re.compile(
+    r"^[^\n]{1,80}?(?=\[ *\*?(?:\d{1,5}|SUM|ID)\] |Client connecting to |Server listening on |(?:Sending|Receiving) \d+ byte datagrams)",
+    re.MULTILINE,
+)
+"""Prefix of a line in a log, such as a time."""
 _CONNECTED = re.compile(r"^\[ *\*?(?P<id>\d+)\] local \S+ port (?P<port>\d+) connected (?:with|to) \S+ port \d+(?P<rest>.*)$")
 _LENGTH = re.compile(r"^(?:Sending|Receiving) (\d{1,9}) byte datagrams")
 _LINE = re.compile(
@@ -47,6 +52,8 @@ _LONGEST_FIELD = 50
 """Most characters of a field: an IPv6 address."""
 _SUM_IDS = frozenset({"-1", "SUM"})
 _SHORTEST_S, _LONGEST_S = 0.05, 1e9
+_NEAR = 8
+"""Number of earlier tests of a file, from its end, that a row may belong to."""
 _TOGETHER = 0.5
 """Streams are of one test if they ran together for more than this share of the shorter one."""
 _OVERCOUNTED = 1.05
@@ -91,7 +98,7 @@ class _Test:
 
 
 def _documents(data: bytes) -> tuple[Sequence[Document], list[str]]:
-    text = data.decode("utf-8", "replace").replace("\r", "\n")
+    text = _STAMP.sub("", data.decode("utf-8", "replace").replace("\r", "\n"))
     if _IPERF3.search(text):
         raise UnreadableError("it is output of iperf3")
     tests = [*_of_csv(text)] or [*_of_text(text)]
@@ -164,16 +171,18 @@ def _of_csv(text: str) -> Iterator[_Test]:
     samples = [sample for row in rows if (sample := _csv_sample(row, sent, back)) is not None]
     groups = list[list[_Sample]]()
     for total in _csv_totals(samples):
-        group = next((g for g in groups if _ran_together(g[0], total)), None)
+        group = next((g for g in groups[-_NEAR:] if _ran_together(g[0], total)), None)
         if group is None:
             groups.append(group := [])
         group.append(total)
     unknown = len(groups) > 1 and all(of[0].ended is None for of in groups)
     for number, of in enumerate(groups, 1):
         ids = {total.stream for total in of}
-        seconds = [s for s in samples if s.stream in ids and s not in of and s.begin_s + s.seconds <= max(t.end_s for t in of)]
+        seconds = []
+        if len(groups) == 1:
+            seconds = [s for s in samples if s.stream in ids and s not in of and s.begin_s + s.seconds <= max(t.end_s for t in of)]
         streams = {stream: stream in back for stream in ids - _SUM_IDS - reports}
-        test = _Test("udp" if is_udp else "tcp", None, streams, [*seconds, *of] if len(groups) == 1 else [*of])
+        test = _Test("udp" if is_udp else "tcp", None, streams, [*seconds, *of])
         if unknown:
             test.doubts.append("its times are all of 1970: whether its streams ran together is not known, each is a trial")
             test.stream = number
@@ -225,12 +234,16 @@ def _csv_moment(text: str) -> datetime | None:
     return None if instant.year <= _EPOCH else instant
 
 
-def _csv_totals(samples: Sequence[_Sample]) -> Iterator[_Sample]:
-    """Yield the totals: lines of a stream from 0 on, without a longer line after them."""
-    for n, sample in enumerate(samples):
-        later = next((s for s in samples[n + 1 :] if s.stream == sample.stream and (s.total is None) == (sample.total is None)), None)
+def _csv_totals(samples: Sequence[_Sample]) -> list[_Sample]:
+    """Return the totals: lines of a stream from 0 on, without a longer line after them."""
+    totals = list[_Sample]()
+    later_by_stream: dict[tuple[str, bool], _Sample] = {}
+    for sample in reversed(samples):
+        later = later_by_stream.get((sample.stream, sample.total is None))
         if sample.begin_s == 0 and (later is None or (later.begin_s == 0 and later.end_s <= sample.end_s + _SHORTEST_S)):
-            yield sample
+            totals.append(sample)
+        later_by_stream[sample.stream, sample.total is None] = sample
+    return totals[::-1]
 
 
 def _ran_together(one: _Sample, other: _Sample) -> bool:

@@ -20,8 +20,9 @@ from dutlab.methods.ports import Row
 from dutlab.tools.netperf_omni import omni_number, omni_of
 
 _TEST = re.compile(
-    r"(?:^[ \t]*|MIGRATED )(?P<name>(?:TCP|UDP|SCTP|OMNI)(?:[ _][A-Za-z/|_ ]+?)? (?:TEST|Test)|(?:TCP|UDP|SCTP)[ _][A-Z/_ ]+?) "
-    r"(?:from [^\n]*?(?:\n[ \t]*port [^\n]*?)?\s+)?to (?P<host>\S+)(?P<rest>[^\n]*)",
+    r"(?:^[ \t]{0,80}|MIGRATED )(?P<name>(?:TCP|UDP|SCTP|OMNI)(?:[ _][A-Za-z/|_ ]{1,60}?)? (?:TEST|Test)"
+    r"|(?:TCP|UDP|SCTP)[ _][A-Z/_ ]{1,60}?) "
+    r"(?:from [^\n]{0,300}?(?:\n[ \t]{0,80}port [^\n]{0,300}?)?\s{1,80})?to (?P<host>\S{1,300})(?P<rest>[^\n]*)",
     re.MULTILINE,
 )
 """Headline of a test. `MIGRATED` may follow a shell's prompt in its line."""
