@@ -19,7 +19,7 @@ def os_name(os_release: str) -> str | None:
 def lscpu_fields(text: str) -> dict[str, str]:
     """Return field → value of `lscpu -J`, with nested entries (util-linux since 2.37) or without.
 
-    A machine with several kinds of cores has all their models, and otherwise the values of the first kind. `-` is no value.
+    A machine with several kinds of cores has all their models, and otherwise the values of the first kind. A value `-` is left out.
     """
     try:
         fields: dict[str, str] = {}
