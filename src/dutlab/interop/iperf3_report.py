@@ -17,7 +17,7 @@ FORWARD, REVERSE = "forward", "reverse"
 SEVERAL_RATES = 1.1
 """Ratio of sent rates above which UDP tests of one file count as tests of different intended rates."""
 SAME_RATE = 1.01
-"""Then tests are of one rate if their sent rates differ by less than this ratio: iperf3 keeps an intended rate within 0.1 %."""
+"""Then tests are of one rate if their sent rates differ by less than this ratio."""
 
 
 @dataclass(frozen=True)
