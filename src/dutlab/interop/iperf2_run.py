@@ -18,7 +18,7 @@ from math import isfinite
 from typing import Any
 
 from dutlab.interop.field_table import Derived, Document, ResultForm, TableField, reader
-from dutlab.interop.imported_run import BACK, BOTH, LINK, LeftOut, Omission
+from dutlab.interop.imported_run import BACK, BOTH, LINK, LeftOut, Omission, repair_doubts
 from dutlab.methods.ports import Row
 from dutlab.tools.json_text import UnreadableError
 
