@@ -116,7 +116,7 @@ def l3fwd(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("name", ["ovs-switch", "ovs-router-polling", "ovs-filter", "testpmd-mac", "l3fwd-lpm", "l3fwd-fib"])
+@pytest.mark.parametrize("name", ["ovs-switch", "ovs-router-polling", "ovs-filter", "testpmd-mac", "l3fwd-lpm", "l3fwd-fib", "l3fwd-xdp"])
 async def test_a_program_forwards_as_its_mode_says_and_leaves_the_dut_as_it_was(lab, hosts, engine, request, monkeypatch, name):
     need_program("ovs-vswitchd")
     need_program("dpdk-testpmd")

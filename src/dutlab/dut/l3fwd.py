@@ -1,4 +1,4 @@
-"""l3fwd of DPDK's examples on packet sockets of the DUT's ports (net_af_packet): a router whose threads poll, with a table of its own.
+"""l3fwd of DPDK's examples on sockets of the DUT's ports: a router whose threads poll, with a table of its own.
 
 Words: DPDK's "L3 Forwarding Sample Application" and "Telemetry Library". Tested with 22.11, built from the sources of Debian 12 by
 examples/user-space/l3fwd.sh. Debian has no package with the program.
@@ -20,6 +20,7 @@ from dutlab.systems.polled import parse_ethdev
 
 _MEMORY_MB = {"lpm": 256, "fib": 512}
 """With 256 MB, 22.11 has no memory for a FIB of IPv6."""
+_RING = {"packet": ",framesz=2048,blocksz=4096,framecnt=2048", "xdp": ""}
 _FORWARDS = "entering main loop on lcore"
 _PLACE = "export RUNTIME_DIRECTORY=$PWD"
 _ASK = f"{_PLACE}\ndpdk-telemetry.py --file-prefix=dutlab <asks"
@@ -32,6 +33,8 @@ class L3fwd:
     """l3fwd with the longest-prefix-match table (`lpm`) or the forwarding information base (`fib`) of DPDK."""
 
     lookup: Literal["lpm", "fib"]
+    sockets: Literal["packet", "xdp"] = "packet"
+    """Packet sockets (net_af_packet), whose frames the kernel receives too, or AF_XDP sockets (net_af_xdp), which take all frames."""
 
     @property
     def needs(self) -> Sequence[Program]:
@@ -57,8 +60,8 @@ class L3fwd:
         words = [
             f"--lcores={','.join(f'{n}@{core}' for n, core in enumerate(polling))}",
             f"--no-pci --no-huge -m {_MEMORY_MB[self.lookup]} --file-prefix=dutlab",
-            *(f"--vdev=net_af_packet{n},iface={port},framesz=2048,blocksz=4096,framecnt=2048" for n, port in enumerate(ports)),
-            # A packet socket does not say what a frame contains, so l3fwd has to look (--parse-ptype).
+            *(f"--vdev=net_af_{self.sockets}{n},iface={port}{_RING[self.sockets]}" for n, port in enumerate(ports)),
+            # A socket does not say what a frame contains, so l3fwd has to look (--parse-ptype).
             f"-- -p {(1 << len(ports)) - 1:#x} -P --parse-ptype --lookup={self.lookup}",
             f"--rule_ipv4=ipv4 --rule_ipv6=ipv6 --config='{queues}'",
             *peers,

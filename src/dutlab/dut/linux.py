@@ -108,6 +108,7 @@ _PROGRAMS: Mapping[modes.DeclaredMode, ForwardingProgram] = {
     modes.TESTPMD_MAC: Testpmd("mac"),
     modes.L3FWD_LPM: L3fwd("lpm"),
     modes.L3FWD_FIB: L3fwd("fib"),
+    modes.L3FWD_XDP: L3fwd("lpm", "xdp"),
 }
 
 
