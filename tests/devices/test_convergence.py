@@ -46,7 +46,7 @@ def of_part(record, part):
 
 
 def leaves_a_silent_path(dutlab, tmp_path, routing):
-    changes = ((OWN_PORT + NEXT_HOP, ""), ("after: 4s", "after: 3s"), ("times: 3", "times: 1"))
+    changes = ((OWN_PORT + NEXT_HOP, ""), ("after: 4s", "after: 2s"), ("times: 3", "times: 1"))
     record = run(dutlab, tmp_path, "experiment.yaml", routing, changes)["silent"]
     lost = [row["lost_frames"] > 0 for row in of_part(record, "failure")]
     assert any(lost) and not all(lost), "those of one next hop"
@@ -79,7 +79,7 @@ def test_many_routes_by_bgp_of_bird_come_back_one_after_another(dutlab, tmp_path
 
 def test_frr_converges_by_bgp_and_a_killed_bgpd_takes_its_routes_along_until_they_are_announced_again(dutlab, tmp_path):
     need_frr()
-    records = run(dutlab, tmp_path, "full-table.yaml", "frr-backup", (*FEWER, ("after: 15s", "after: 4s")))
+    records = run(dutlab, tmp_path, "full-table.yaml", "frr-backup", (*FEWER, ("after: 15s", "after: 3s")))
     converges_route_by_route(records["next-hop"])
     killed = records["daemon"]
     assert all(0 < row["lost_frames"] < row["made_frames"] for row in of_part(killed, "failure"))  # zebra removes them

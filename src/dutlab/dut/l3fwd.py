@@ -18,8 +18,8 @@ from dutlab.hosts.host import Host
 from dutlab.hosts.programs import DPDK_L3FWD, DPDK_TELEMETRY, Program
 from dutlab.systems.polled import parse_ethdev
 
-_MEMORY_MB = {"lpm": 256, "fib": 512}
-"""With 256 MB, 22.11 has no memory for a FIB of IPv6."""
+_TABLES_MB, _PORT_MB = 512, 32
+"""Memory for the tables, and for the buffers of a port. 256 MB do not suffice for a FIB of IPv6."""
 _RING = {"packet": ",framesz=2048,blocksz=4096,framecnt=2048", "xdp": ""}
 _FORWARDS = "entering main loop on lcore"
 _PLACE = "export RUNTIME_DIRECTORY=$PWD"
@@ -59,10 +59,11 @@ class L3fwd:
         peers = (f"--eth-dest={n},{mac}" for n, mac in enumerate(mac for way in ways for mac in way.peers))
         words = [
             f"--lcores={','.join(f'{n}@{core}' for n, core in enumerate(polling))}",
-            f"--no-pci --no-huge -m {_MEMORY_MB[self.lookup]} --file-prefix=dutlab",
+            f"--no-pci --no-huge -m {_TABLES_MB + _PORT_MB * len(ports)} --file-prefix=dutlab",
             *(f"--vdev=net_af_{self.sockets}{n},iface={port}{_RING[self.sockets]}" for n, port in enumerate(ports)),
+            # The buffers of a common pool do not suffice for four AF_XDP sockets: the last port receives nothing (--per-port-pool).
             # A socket does not say what a frame contains, so l3fwd has to look (--parse-ptype).
-            f"-- -p {(1 << len(ports)) - 1:#x} -P --parse-ptype --lookup={self.lookup}",
+            f"-- -p {(1 << len(ports)) - 1:#x} -P --parse-ptype --per-port-pool --lookup={self.lookup}",
             f"--rule_ipv4=ipv4 --rule_ipv6=ipv6 --config='{queues}'",
             *peers,
         ]
