@@ -8,9 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from dutlab.by_path import named
 from dutlab.store.run_folder import RunFolder
 from dutlab.tools.raw_figures import KeptTrial, Recomputed
-from dutlab.workloads import named, plug_of
+from dutlab.workloads import plug_of
 from processes import command_lines
 from run_records import record_in
 

@@ -12,7 +12,8 @@ from run_records import record_in
 BACKLOG = r'''
 from dutlab.sensors.loop import ShellLoop
 from dutlab.sensors.sensor import Sample
-from dutlab.spec.sensors import SENSORS, SensorSpec
+from dutlab.spec.sensors import SENSORS
+from dutlab.spec.sensor import SensorSpec
 from dutlab.systems.watched import loop_of, sections
 
 

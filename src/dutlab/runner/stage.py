@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from dutlab import labs
+from dutlab.by_path import named
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.dut import family
 from dutlab.dut.custom import CommandMode, ProgramMode
@@ -57,7 +58,7 @@ from dutlab.tools.linux_dut.flows import LinuxFlows
 from dutlab.tools.linux_dut.routes import LinuxRoutes, RouteUpdates
 from dutlab.tools.manager import Manager
 from dutlab.tools.ping import Ping, ProbesByEnds
-from dutlab.workloads import WORKLOADS, LoadPattern, WorkloadPlug, named, plug_of
+from dutlab.workloads import WORKLOADS, LoadPattern, WorkloadPlug, plug_of
 
 Ask = Callable[[str], Awaitable[str]]
 """Asks a person, and returns the answer."""

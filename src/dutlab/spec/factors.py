@@ -31,7 +31,7 @@ OFF = "off"
 VERSION = "version"
 """Factor whose levels are versions of the DUT. Runs are compared between versions, not within one."""
 SYSCTL = "sysctl."
-_SYSCTL_NAME = re.compile(r"[a-z0-9_]+([./][A-Za-z0-9_:-]+)+")
+_SYSCTL_NAME = r"[a-z0-9_]+([./][A-Za-z0-9_:-]+)+"
 _WORD = r"[a-z][a-z0-9_-]*"
 _CORES = r"[0-9]{1,4}(-[0-9]{1,4})?(,[0-9]{1,4}(-[0-9]{1,4})?)*"
 LARGEST_MTU = 65535
@@ -227,7 +227,7 @@ def _listed(value: object) -> Sequence[object]:
 def _name_fault(name: str) -> str:
     if not name.startswith(SYSCTL):
         return name_fault(name)
-    if _SYSCTL_NAME.fullmatch(name.removeprefix(SYSCTL)):
+    if re.fullmatch(_SYSCTL_NAME, name.removeprefix(SYSCTL)):
         return ""
     return f"{name!r} names no sysctl; write it as in sysctl.net.core.netdev_budget"
 

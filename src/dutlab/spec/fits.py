@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from dutlab.spec.factors import combinations, level_misfits, with_least_mtu
 from dutlab.spec.generators import Generator, GeneratorModel
@@ -22,7 +22,7 @@ MOST_TRIALS = 100_000
 _TUNNELS_FROM = ROLES[0]
 """Host at the other end of tunnels from the DUT, for every family (dut/ipsec.py, dut/linux_tunnels.py)."""
 
-_GENERATOR: TypeAdapter[GeneratorModel | None] = TypeAdapter(Generator | None)
+_GENERATOR: TypeAdapter[GeneratorModel | None] = TypeAdapter(Generator | None, config=ConfigDict(defer_build=True))
 _WORKLOAD: TypeAdapter[WorkloadModel] = TypeAdapter(Workload)
 
 

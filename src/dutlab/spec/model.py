@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 from pydantic import (
     BaseModel,
@@ -127,6 +127,11 @@ class SpecModel(BaseModel):
     """
 
     model_config = ConfigDict(defer_build=True, extra="forbid", frozen=True, validate_by_name=True, validate_by_alias=True)
+
+    @classmethod
+    def usual(cls) -> Self:
+        """Return the model with every default, without building its schema, which a short command may never need."""
+        return cast("Self", cls.model_construct())  # pydantic's plugin of mypy types it as the base class
 
     only_code: ClassVar[frozenset[str]] = frozenset()
     """Fields that a file cannot set."""

@@ -172,7 +172,7 @@ class CarryingTraffic(FrameWorkload):
     spaced_bursts: ClassVar[bool] = False
     """True if its rates are known in advance, so that bursts can be checked against them."""
 
-    traffic: Traffic = Field(default_factory=Traffic)
+    traffic: Traffic = Field(default_factory=Traffic.usual)
 
     @property
     def sends_back(self) -> bool:

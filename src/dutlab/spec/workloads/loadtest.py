@@ -50,7 +50,7 @@ class LoadtestSetting(DirectedSetting):
     left_out: ClassVar[frozenset[str]] = FrameSetting.left_out | {"traffic"}
 
     kind: Literal["loadtest"] = "loadtest"
-    traffic: TrafficSaid = Field(default_factory=Traffic)
+    traffic: TrafficSaid = Field(default_factory=Traffic.usual)
     warmup_pps: Annotated[NotNegative, Words("warm-up at {} pps")]
     target_percent: Annotated[Positive, Words("to {} % of line rate")]
     """Load at the end of the ramp, in percent of line rate."""
@@ -126,7 +126,7 @@ class LoadtestWorkload(CarryingTraffic, FramesAround):
             yield fault_of_key("traffic", "a ramp has no bursts: its frames are sent evenly; leave burst out", FaultKind.CONFLICT)
         if self.flows is not None:
             yield from each_once("flows", [str(count) for count in self.flows])
-            if self.traffic.flows != FlowSet():
+            if self.traffic.flows != FlowSet.usual():
                 yield fault_of_key("flows", "cannot be combined with flows in traffic; write one of them", FaultKind.CONFLICT)
         yield from outside(
             [
