@@ -86,6 +86,15 @@ class AgainAtEnd(enum.Enum):
     """The lower bound is also tried, after all other loads."""
 
 
+class LoadsBy(enum.Enum):
+    """Rule that chooses the load of the next trial, in the words of the experiment file."""
+
+    LIBRARY = "library"
+    """The MLRsearch library."""
+    FIT = "fit"
+    """Short trials show the device's rate and buffers; full trials beside the limit follow."""
+
+
 class SearchSetting(CarryingSetting):
     """Setting of a trial: one search for all goals."""
 
@@ -102,6 +111,9 @@ class SearchSetting(CarryingSetting):
     budget_s: Annotated[SecondsLong | None, Words("{} s at most")] = None
     early_stop: Annotated[EarlyStop, Words("early stop {}", {EarlyStop.AT_ONCE.value: ""}, place=1)] = EarlyStop.AT_ONCE
     again_at_end: Annotated[AgainAtEnd, Words("again at end {}", {AgainAtEnd.UPPER.value: ""}, place=1)] = AgainAtEnd.UPPER
+    loads_by: Annotated[LoadsBy, Words("loads by {}", {LoadsBy.LIBRARY.value: ""}, place=1)] = LoadsBy.LIBRARY
+    expected_pps: Annotated[PositiveRate | None, Words("{} pps expected")] = None
+    """Lower bound that the search expects on each link and tries first; None without one."""
 
     @property
     def at_limit_s(self) -> Seconds:

@@ -1,0 +1,255 @@
+"""Loads of a search from a fit: short trials show the device's rate and buffers, then full trials confirm two loads beside the limit.
+
+For goals that allow no bad trial. The bounds are those of RFC 9971, as with the library: a load with a bad trial is an upper bound, and only
+full good trials make a lower bound. So the fit decides where to look, never what holds. In order:
+
+1. A short trial at the highest rate, and a longer one at the rate that came back. Both show the line of forwarded frames (stats.forwarding).
+2. A full trial just above the limit by the line, which is stopped at its first loss. If the line rests on one trial, or on buffers that may
+   be a slower state, a short trial checks it first, because a full trial at a rate that is far too low costs a minute.
+3. A full trial one width below the lowest bad load, until one is good.
+
+Frames lost by chance need another rule: one width lower they are as likely. Their rate per frame is estimated from the full trials. If the
+next one is unlikely to be good, the search goes down to a load where it is likely, and then up from there.
+
+With an expected rate, full trials just above and at this rate come first. If both bounds are found there, the search has ended.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dutlab.methods.search.mlrsearch import Bounds, LoadOutcome, NextTrial
+from dutlab.methods.search.trial import SearchTrial
+from dutlab.spec.goals import Goal
+from dutlab.stats.forwarding import ForwardingLine, Overload, forwarding_line
+from dutlab.stats.rescore import RescoredBounds, TrialPoint, answer
+from dutlab.units import Pps, Seconds
+
+# The constants below were chosen on devices 0, 2, … of tests/bench/search_cost.py, which reports devices 1, 3, … separately.
+EXPECTED_TRIALS = 2
+LOOKS = 2
+"""Number of trials that always run to their end, for the line."""
+LOOK_LONGER = 2.0
+"""Duration of a look at the limit, in initial durations of the goal; the first is one of them."""
+CHECK_LONGER = 8.0
+"""Duration of a check whether frames were held in buffers, in initial durations of the goal."""
+AHEAD = 0.9
+"""Distance of the upper bound from the limit by the line, in widths; the lower bound is one width below it."""
+PROBED_AHEAD = 1.0
+"""Additional distance of a short trial, in widths: the upper bound is then set by a full trial below it."""
+CHECKED_BELOW = 0.2
+"""Distance of a check below the rate that came back, in widths."""
+NEARLY = 0.999
+"""Share of a width to step: rounding must not leave the bounds wider than the goal."""
+CLIMB = 2.0
+"""First step up from a load that the line called too high, in widths; then it doubles."""
+OVERLOADED = 1e-3
+"""Loss ratio above which a trial shows the device's rate; below, it may have lost frames by chance."""
+SAME_LIMIT = 0.1
+"""Widths above the limit by the line up to which a loss contradicts it."""
+SLOWER_AFTER = 3
+"""Number of overloaded full trials below the limit after which the line is given up for their rates."""
+LIKELY = 0.15
+"""Least probability of a good trial one width lower; below it, the search goes down further."""
+GOOD_BELOW = 0.3
+"""Probability of a good trial where it goes down to."""
+DROP = 0.5
+"""Largest share of the lowest bad load where it goes down to, squared after the next loss, and so on."""
+FAR_BELOW = 0.8
+"""Share of the limit below which a trial is one that went down."""
+
+
+@dataclass(frozen=True)
+class FitTrial:
+    """A trial as the fit needs it, per link."""
+
+    load_pps: float
+    asked_s: float
+    sent_s: float
+    forwarded_frames: float
+    loss_ratio: float
+    """Loss ratio as reported to the search: frames that were not made count as lost."""
+    look: bool = False
+    """True for one of the first two short trials, which always run to their end."""
+
+    @property
+    def point(self) -> TrialPoint:
+        """The trial for definitions of limits."""
+        return TrialPoint(self.load_pps, self.asked_s, self.loss_ratio)
+
+    @property
+    def overload(self) -> Overload:
+        """The trial as a point of the line."""
+        return Overload(self.sent_s, self.forwarded_frames)
+
+    @property
+    def overloaded(self) -> bool:
+        """True if it lost too much for single frames lost by chance."""
+        return self.forwarded_frames < self.load_pps * self.sent_s * (1 - OVERLOADED)
+
+
+class FittedLoads:
+    """Chooses the trials of one search. Loads are in frames a second of each link."""
+
+    def __init__(self, goals: Sequence[Goal], *, links: int, lowest: Pps, highest: Pps, expected: Pps | None = None) -> None:
+        self._goals, self._links = goals, links
+        self._lowest, self._highest = float(lowest), float(highest)
+        self._expected = None if expected is None else min(max(float(expected), self._lowest), self._highest)
+        self._trials: list[FitTrial] = []
+
+    def next(self) -> NextTrial | None:
+        """Return the next trial; None if every goal has its bounds."""
+        for goal in self._goals:
+            state = _State(goal, self._trials, self._lowest, self._highest)
+            if not state.done:
+                return _expected_trial(state, self._expected) or _trial(state)
+        return None
+
+    def add(self, trial: SearchTrial, told: LoadOutcome) -> None:
+        """Store the result of the last trial."""
+        forwarded = max(trial.made_frames - trial.failed_frames, 0) / self._links
+        self._trials.append(FitTrial(told.ask.load, told.ask.duration, trial.sent_s, forwarded, told.loss_ratio, told.ask.in_full))
+
+    @property
+    def bounds(self) -> dict[Goal, Bounds]:
+        """Bounds of each goal by the trials so far."""
+        found = {goal: answer([t.point for t in self._trials], goal.definition) for goal in self._goals}
+        return {goal: Bounds(_pps(of.lower_pps), _pps(of.upper_pps)) for goal, of in found.items()}
+
+
+def _pps(rate: float | None) -> Pps | None:
+    return None if rate is None else Pps(rate)
+
+
+class _State:
+    """What the trials show about one goal."""
+
+    def __init__(self, goal: Goal, trials: Sequence[FitTrial], lowest: float, highest: float) -> None:
+        self.goal, self.trials, self.lowest, self.highest = goal, trials, lowest, highest
+        found: RescoredBounds = answer([t.point for t in trials], goal.definition)
+        self.lower, self.upper = found.lower_pps, found.upper_pps
+        self.bad = [t for t in trials if t.loss_ratio > goal.loss_ratio]
+        self.good = [t for t in trials if t.loss_ratio <= goal.loss_ratio and t.load_pps < (self.upper or math.inf)]
+        self.bad_full = [t for t in self.bad if t.asked_s >= goal.final_s]
+        self.look_s = min(goal.initial_s * LOOK_LONGER, goal.final_s)
+        self.check_s = min(goal.initial_s * CHECK_LONGER, goal.final_s)
+
+    @property
+    def done(self) -> bool:
+        """True if the bounds are close enough, or there is no room for one of them."""
+        if self.upper is None:
+            return self.lower is not None and self.lower >= self.highest
+        return self.upper <= self.lowest or (self.lower is not None and (self.upper - self.lower) / self.upper <= self.goal.width)
+
+    @property
+    def closing(self) -> float:
+        """Highest load to try: one width below the upper bound, where a good full trial ends the search."""
+        return self.highest if self.upper is None else max(self.upper * (1 - self.goal.width * NEARLY), self.lowest)
+
+    @property
+    def clean(self) -> float:
+        """Highest load below the upper bound with a good trial of any length."""
+        return max((t.load_pps for t in self.good), default=0.0)
+
+    @property
+    def line(self) -> ForwardingLine:
+        """Line through the overloaded trials; through all bad ones if none is overloaded."""
+        return forwarding_line([t.overload for t in self.bad if t.overloaded and t.sent_s > 0] or [t.overload for t in self.bad])
+
+    @property
+    def near(self) -> float:
+        """Factor of one width up."""
+        return 1 + self.goal.width * NEARLY
+
+    def full(self, load: float) -> NextTrial:
+        """Return a full trial between the bounds."""
+        least = self.lowest if self.lower is None else self.lower * self.near
+        return NextTrial(Pps(min(max(load, least), self.closing)), self.goal.final_s)
+
+    def short(self, load: float, seconds: float) -> NextTrial:
+        """Return a short trial above the loads that were good; a full one if there is no room."""
+        inside = self.clean < load < (self.upper or math.inf)
+        return NextTrial(Pps(max(load, self.lowest)), Seconds(seconds)) if inside else self.full(load)
+
+
+def _expected_trial(state: _State, expected: float | None) -> NextTrial | None:
+    """Return a full trial one width above the expected rate, then one at this rate; None if they have been run."""
+    if expected is None or len(state.trials) >= EXPECTED_TRIALS:
+        return None
+    if not state.trials:
+        return state.full(expected / (1 - state.goal.width * NEARLY))
+    return state.full(state.closing) if state.lower is None else None
+
+
+def _trial(state: _State) -> NextTrial:
+    """Return the next trial of a goal that does not have its bounds."""
+    if (look := _look(state)) is not None:
+        return look
+    if state.upper is None:
+        return state.full(state.highest)
+    width, limit = state.goal.width, state.line.limit_pps(state.goal.final_s) / (1 - state.goal.loss_ratio)
+    unexpected = [t for t in state.bad_full if t.load_pps <= limit * (1 + SAME_LIMIT * width)]
+    by_chance, slower = [t for t in unexpected if not t.overloaded], [t for t in unexpected if t.overloaded]
+    if len(slower) >= SLOWER_AFTER:
+        limit = min(t.overload.rate_pps for t in slower[-SLOWER_AFTER:])
+    aim = max(limit * (1 + AHEAD * width), state.lowest)
+    if by_chance:
+        return _after_losses_by_chance(state, by_chance, limit)
+    if (check := _check(state, aim)) is not None:
+        return check
+    if state.clean >= aim:
+        return _climb(state, limit)
+    probe = aim * (1 + PROBED_AHEAD * width)
+    return state.short(probe, state.look_s) if len(state.bad) == 1 and probe < state.closing else state.full(aim)
+
+
+def _look(state: _State) -> NextTrial | None:
+    """Return one of the first short trials: at the highest rate, then at the rate that came back of it; None if both are run."""
+    looks = [t for t in state.trials if t.look]
+    if not looks:
+        return NextTrial(Pps(state.highest), state.goal.initial_s, in_full=True)
+    if state.upper is None or len(looks) >= LOOKS:
+        return None
+    load = max(min(looks[0].overload.rate_pps / (1 - state.goal.loss_ratio), state.closing), state.lowest)
+    return NextTrial(Pps(load), Seconds(state.look_s), in_full=True) if load > state.clean else None
+
+
+def _check(state: _State, aim: float) -> NextTrial | None:
+    """Return a check of large buffers: a longer trial at the least rate that came back. A slower state would explain the looks as well.
+
+    None if there was one, or the full trial is not much below this rate.
+    """
+    load = min(t.overload.rate_pps for t in state.bad) * (1 - CHECKED_BELOW * state.goal.width)
+    if state.bad_full or state.good or len(state.bad) != LOOKS or load <= aim:
+        return None
+    return state.short(load, state.check_s)
+
+
+def _climb(state: _State, limit: float) -> NextTrial:
+    """Return a short trial above the loads that were good, although the line called them too high: the step doubles each time."""
+    width, upper = state.goal.width, state.upper or state.highest
+    steps = sum(t.load_pps >= limit * (1 - OVERLOADED) for t in state.good)
+    load = state.clean * (1 + width * CLIMB * 2 ** (steps - 1))
+    load = min(load, max(math.sqrt(state.clean * upper), state.clean * (1 + width)))
+    return state.short(load, state.look_s) if load < state.closing else state.full(state.closing)
+
+
+def _after_losses_by_chance(state: _State, by_chance: Sequence[FitTrial], limit: float) -> NextTrial:
+    """Return a full trial one width lower, or at a load where a good trial is likely, or above such a one.
+
+    Losses are taken as independent of each other, with one rate per frame; one full trial more counts as without loss.
+    """
+    final_s, full_good = state.goal.final_s, [t for t in state.good if t.asked_s >= state.goal.final_s]
+    frames = sum(t.load_pps * t.sent_s for t in (*by_chance, *full_good)) + by_chance[0].load_pps * final_s
+    losses_per_pps = len(by_chance) / frames * final_s
+    has_gone_down = any(t.load_pps < FAR_BELOW * limit for t in by_chance)
+    if state.lower is not None:
+        if math.exp(-losses_per_pps * state.closing) >= LIKELY:
+            return state.full(state.closing)
+        return state.full(state.lower * (1 + state.goal.width * NEARLY * 2 ** (len(full_good) - 1)))
+    if not has_gone_down and math.exp(-losses_per_pps * state.closing) >= LIKELY:
+        return state.full(state.closing)
+    drops = sum(t.load_pps < FAR_BELOW * limit for t in by_chance)
+    return state.full(min(-math.log(GOOD_BELOW) / losses_per_pps, state.closing * DROP ** (1 + drops)))
