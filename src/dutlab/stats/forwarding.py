@@ -34,6 +34,10 @@ class ForwardingLine:
     rate_pps: float
     held_frames: float
 
+    def forwarded_frames(self, seconds: float) -> float:
+        """Return the frames forwarded in the first seconds of an overload."""
+        return self.held_frames + self.rate_pps * seconds
+
     def limit_pps(self, seconds: float) -> float:
         """Return the highest load that a trial of this length forwards without loss."""
         return self.rate_pps + self.held_frames / seconds

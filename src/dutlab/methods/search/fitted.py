@@ -11,7 +11,7 @@ full good trials make a lower bound. So the fit decides where to look, never wha
 Frames lost by chance need another rule: one width lower they are as likely. Their rate per frame is estimated from the full trials. If the
 next one is unlikely to be good, the search goes down to a load where it is likely, and then up from there.
 
-With an expected rate, full trials just above and at this rate come first. If both bounds are found there, the search has ended.
+With an expected rate, a short trial just above it comes first. If it was bad, it replaces the looks, and a full trial follows.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ from dutlab.stats.rescore import RescoredBounds, TrialPoint, answer
 from dutlab.units import Pps, Seconds
 
 # The constants below were chosen on devices 0, 2, … of tests/bench/search_cost.py, which reports devices 1, 3, … separately.
-EXPECTED_TRIALS = 2
 LOOKS = 2
 """Number of trials that always run to their end, for the line."""
 LOOK_LONGER = 2.0
@@ -53,6 +52,8 @@ SLOWER_AFTER = 3
 """Number of overloaded full trials below the limit after which the line is given up for their rates."""
 LIKELY = 0.15
 """Least probability of a good trial one width lower; below it, the search goes down further."""
+PATIENCE = 0.5
+"""Seconds of such trials after which this matters, in full trials: until then they cost little."""
 GOOD_BELOW = 0.3
 """Probability of a good trial where it goes down to."""
 DROP = 0.5
@@ -104,7 +105,7 @@ class FittedLoads:
         for goal in self._goals:
             state = _State(goal, self._trials, self._lowest, self._highest)
             if not state.done:
-                return _expected_trial(state, self._expected) or _trial(state)
+                return _trial(state) if self._trials or self._expected is None else state.above(self._expected)
         return None
 
     def add(self, trial: SearchTrial, told: LoadOutcome) -> None:
@@ -159,6 +160,11 @@ class _State:
         return forwarding_line([t.overload for t in self.bad if t.overloaded and t.sent_s > 0] or [t.overload for t in self.bad])
 
     @property
+    def limit(self) -> float:
+        """Highest load that a full trial passes, by the line."""
+        return self.line.limit_pps(self.goal.final_s) / (1 - self.goal.loss_ratio)
+
+    @property
     def near(self) -> float:
         """Factor of one width up."""
         return 1 + self.goal.width * NEARLY
@@ -173,14 +179,9 @@ class _State:
         inside = self.clean < load < (self.upper or math.inf)
         return NextTrial(Pps(max(load, self.lowest)), Seconds(seconds)) if inside else self.full(load)
 
-
-def _expected_trial(state: _State, expected: float | None) -> NextTrial | None:
-    """Return a full trial one width above the expected rate, then one at this rate; None if they have been run."""
-    if expected is None or len(state.trials) >= EXPECTED_TRIALS:
-        return None
-    if not state.trials:
-        return state.full(expected / (1 - state.goal.width * NEARLY))
-    return state.full(state.closing) if state.lower is None else None
+    def above(self, expected: float) -> NextTrial:
+        """Return a trial one width above an expected rate. Only large buffers take longer than this to lose frames there."""
+        return NextTrial(Pps(min(expected / (1 - self.goal.width * NEARLY), self.highest)), Seconds(self.check_s))
 
 
 def _trial(state: _State) -> NextTrial:
@@ -189,7 +190,7 @@ def _trial(state: _State) -> NextTrial:
         return look
     if state.upper is None:
         return state.full(state.highest)
-    width, limit = state.goal.width, state.line.limit_pps(state.goal.final_s) / (1 - state.goal.loss_ratio)
+    width, limit = state.goal.width, state.limit
     unexpected = [t for t in state.bad_full if t.load_pps <= limit * (1 + SAME_LIMIT * width)]
     by_chance, slower = [t for t in unexpected if not t.overloaded], [t for t in unexpected if t.overloaded]
     if len(slower) >= SLOWER_AFTER:
@@ -199,15 +200,20 @@ def _trial(state: _State) -> NextTrial:
         return _after_losses_by_chance(state, by_chance, limit)
     if (check := _check(state, aim)) is not None:
         return check
-    if state.clean >= aim:
-        return _climb(state, limit)
+    if more := [t for t in state.good if t.load_pps >= aim and t.forwarded_frames > state.line.forwarded_frames(t.sent_s)]:
+        return _climb(state, max(t.load_pps for t in more), limit)
     probe = aim * (1 + PROBED_AHEAD * width)
     return state.short(probe, state.look_s) if len(state.bad) == 1 and probe < state.closing else state.full(aim)
 
 
 def _look(state: _State) -> NextTrial | None:
-    """Return one of the first short trials: at the highest rate, then at the rate that came back of it; None if both are run."""
+    """Return one of the first short trials: at the highest rate, then at the rate that came back of it.
+
+    None if both are run, or if an expected rate has shown an upper bound.
+    """
     looks = [t for t in state.trials if t.look]
+    if not looks and state.upper is not None:
+        return None
     if not looks:
         return NextTrial(Pps(state.highest), state.goal.initial_s, in_full=True)
     if state.upper is None or len(looks) >= LOOKS:
@@ -227,12 +233,12 @@ def _check(state: _State, aim: float) -> NextTrial | None:
     return state.short(load, state.check_s)
 
 
-def _climb(state: _State, limit: float) -> NextTrial:
-    """Return a short trial above the loads that were good, although the line called them too high: the step doubles each time."""
+def _climb(state: _State, passed: float, limit: float) -> NextTrial:
+    """Return a short trial above a load that was good, although the line has losses there: the step doubles each time."""
     width, upper = state.goal.width, state.upper or state.highest
     steps = sum(t.load_pps >= limit * (1 - OVERLOADED) for t in state.good)
-    load = state.clean * (1 + width * CLIMB * 2 ** (steps - 1))
-    load = min(load, max(math.sqrt(state.clean * upper), state.clean * (1 + width)))
+    load = passed * (1 + width * CLIMB * 2 ** (steps - 1))
+    load = min(load, max(math.sqrt(passed * upper), passed * (1 + width)))
     return state.short(load, state.look_s) if load < state.closing else state.full(state.closing)
 
 
@@ -244,6 +250,8 @@ def _after_losses_by_chance(state: _State, by_chance: Sequence[FitTrial], limit:
     final_s, full_good = state.goal.final_s, [t for t in state.good if t.asked_s >= state.goal.final_s]
     frames = sum(t.load_pps * t.sent_s for t in (*by_chance, *full_good)) + by_chance[0].load_pps * final_s
     losses_per_pps = len(by_chance) / frames * final_s
+    if sum(t.sent_s for t in by_chance) < PATIENCE * final_s:
+        return state.full(state.closing)
     has_gone_down = any(t.load_pps < FAR_BELOW * limit for t in by_chance)
     if state.lower is not None:
         if math.exp(-losses_per_pps * state.closing) >= LIKELY:
