@@ -1,9 +1,10 @@
 """Loads of a search from a fit: short trials show the device's rate and buffers, then full trials confirm two loads beside the limit.
 
-For goals that allow no bad trial. The bounds are those of RFC 9971, as with the library: a load with a bad trial is an upper bound, and only
-full good trials make a lower bound. So the fit decides where to look, never what holds. In order:
+For goals that allow no bad trial. The bounds are those of RFC 9971, as with the library: a load with a bad trial is an upper bound, and
+only full good trials make a lower bound. So the fit decides where to look, never what holds. In order:
 
-1. A short trial at the highest rate, and a longer one at the rate that came back. Both show the line of forwarded frames (stats.forwarding).
+1. Looks: a short trial at the highest rate, and a longer one at the rate that came back. They show the line of forwarded frames
+   (stats.forwarding).
 2. A full trial just above the limit by the line, which is stopped at its first loss. If the line rests on one trial, or on buffers that may
    be a slower state, a short trial checks it first, because a full trial at a rate that is far too low costs a minute.
 3. A full trial one width below the lowest bad load, until one is good.
@@ -21,7 +22,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dutlab.methods.search.mlrsearch import Bounds, LoadOutcome, NextTrial
-from dutlab.methods.search.trial import SearchTrial
+from dutlab.methods.search.trial import Mark, SearchTrial
 from dutlab.spec.goals import Goal
 from dutlab.stats.forwarding import ForwardingLine, Overload, forwarding_line
 from dutlab.stats.rescore import RescoredBounds, TrialPoint, answer
@@ -60,6 +61,7 @@ DROP = 0.5
 """Largest share of the lowest bad load where it goes down to, squared after the next loss, and so on."""
 FAR_BELOW = 0.8
 """Share of the limit below which a trial is one that went down."""
+MOST_DOUBLINGS = 40
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,8 @@ class FitTrial:
     """Loss ratio as reported to the search: frames that were not made count as lost."""
     look: bool = False
     """True for one of the first two short trials, which always run to their end."""
+    starved: bool = False
+    """True if the generator did not reach the load."""
 
     @property
     def point(self) -> TrialPoint:
@@ -111,7 +115,17 @@ class FittedLoads:
     def add(self, trial: SearchTrial, told: LoadOutcome) -> None:
         """Store the result of the last trial."""
         forwarded = max(trial.made_frames - trial.failed_frames, 0) / self._links
-        self._trials.append(FitTrial(told.ask.load, told.ask.duration, trial.sent_s, forwarded, told.loss_ratio, told.ask.in_full))
+        self._trials.append(
+            FitTrial(
+                load_pps=told.ask.load,
+                asked_s=told.ask.duration,
+                sent_s=trial.sent_s,
+                forwarded_frames=forwarded,
+                loss_ratio=told.loss_ratio,
+                look=told.ask.in_full,
+                starved=Mark.STARVED in trial.marks,
+            )
+        )
 
     @property
     def bounds(self) -> dict[Goal, Bounds]:
@@ -157,7 +171,7 @@ class _State:
     @property
     def line(self) -> ForwardingLine:
         """Line through the overloaded trials; through all bad ones if none is overloaded."""
-        return forwarding_line([t.overload for t in self.bad if t.overloaded and t.sent_s > 0] or [t.overload for t in self.bad])
+        return forwarding_line([t.overload for t in self.bad if t.overloaded] or [t.overload for t in self.bad])
 
     @property
     def limit(self) -> float:
@@ -188,8 +202,6 @@ def _trial(state: _State) -> NextTrial:
     """Return the next trial of a goal that does not have its bounds."""
     if (look := _look(state)) is not None:
         return look
-    if state.upper is None:
-        return state.full(state.highest)
     width, limit = state.goal.width, state.limit
     unexpected = [t for t in state.bad_full if t.load_pps <= limit * (1 + SAME_LIMIT * width)]
     by_chance, slower = [t for t in unexpected if not t.overloaded], [t for t in unexpected if t.overloaded]
@@ -202,6 +214,8 @@ def _trial(state: _State) -> NextTrial:
         return check
     if more := [t for t in state.good if t.load_pps >= aim and t.forwarded_frames > state.line.forwarded_frames(t.sent_s)]:
         return _climb(state, max(t.load_pps for t in more), limit)
+    if any(t.starved for t in state.bad) and aim < state.closing:  # such a trial is not stopped early, so a full one would cost a minute
+        return state.short(aim, state.look_s)
     probe = aim * (1 + PROBED_AHEAD * width)
     return state.short(probe, state.look_s) if len(state.bad) == 1 and probe < state.closing else state.full(aim)
 
@@ -209,14 +223,16 @@ def _trial(state: _State) -> NextTrial:
 def _look(state: _State) -> NextTrial | None:
     """Return one of the first short trials: at the highest rate, then at the rate that came back of it.
 
-    None if both are run, or if an expected rate has shown an upper bound.
+    A full trial at the highest rate, if it was good so far. None if both are run, or if an expected rate has shown an upper bound.
     """
     looks = [t for t in state.trials if t.look]
     if not looks and state.upper is not None:
         return None
     if not looks:
         return NextTrial(Pps(state.highest), state.goal.initial_s, in_full=True)
-    if state.upper is None or len(looks) >= LOOKS:
+    if state.upper is None:
+        return state.full(state.highest)
+    if len(looks) >= LOOKS:
         return None
     load = max(min(looks[0].overload.rate_pps / (1 - state.goal.loss_ratio), state.closing), state.lowest)
     return NextTrial(Pps(load), Seconds(state.look_s), in_full=True) if load > state.clean else None
@@ -237,7 +253,7 @@ def _climb(state: _State, passed: float, limit: float) -> NextTrial:
     """Return a short trial above a load that was good, although the line has losses there: the step doubles each time."""
     width, upper = state.goal.width, state.upper or state.highest
     steps = sum(t.load_pps >= limit * (1 - OVERLOADED) for t in state.good)
-    load = passed * (1 + width * CLIMB * 2 ** (steps - 1))
+    load = passed * (1 + width * CLIMB * _doubled(steps - 1))
     load = min(load, max(math.sqrt(passed * upper), passed * (1 + width)))
     return state.short(load, state.look_s) if load < state.closing else state.full(state.closing)
 
@@ -245,19 +261,20 @@ def _climb(state: _State, passed: float, limit: float) -> NextTrial:
 def _after_losses_by_chance(state: _State, by_chance: Sequence[FitTrial], limit: float) -> NextTrial:
     """Return a full trial one width lower, or at a load where a good trial is likely, or above such a one.
 
-    Losses are taken as independent of each other, with one rate per frame; one full trial more counts as without loss.
+    Losses are taken as independent of each other, with one rate per frame. One full trial more counts as without loss.
     """
     final_s, full_good = state.goal.final_s, [t for t in state.good if t.asked_s >= state.goal.final_s]
     frames = sum(t.load_pps * t.sent_s for t in (*by_chance, *full_good)) + by_chance[0].load_pps * final_s
     losses_per_pps = len(by_chance) / frames * final_s
-    if sum(t.sent_s for t in by_chance) < PATIENCE * final_s:
-        return state.full(state.closing)
-    has_gone_down = any(t.load_pps < FAR_BELOW * limit for t in by_chance)
-    if state.lower is not None:
-        if math.exp(-losses_per_pps * state.closing) >= LIKELY:
-            return state.full(state.closing)
-        return state.full(state.lower * (1 + state.goal.width * NEARLY * 2 ** (len(full_good) - 1)))
-    if not has_gone_down and math.exp(-losses_per_pps * state.closing) >= LIKELY:
-        return state.full(state.closing)
     drops = sum(t.load_pps < FAR_BELOW * limit for t in by_chance)
+    lasted = sum(t.sent_s for t in by_chance)
+    going_down = drops > 0 and state.lower is None
+    if lasted < PATIENCE * final_s or (math.exp(-losses_per_pps * state.closing) >= LIKELY and not going_down):
+        return state.full(state.closing)
+    if state.lower is not None:
+        return state.full(state.lower * (1 + state.goal.width * NEARLY * _doubled(len(full_good) - 1)))
     return state.full(min(-math.log(GOOD_BELOW) / losses_per_pps, state.closing * DROP ** (1 + drops)))
+
+
+def _doubled(times: int) -> float:
+    return 2.0 ** min(times, MOST_DOUBLINGS)

@@ -33,7 +33,8 @@ from dutlab.methods.search.result import GoalResult, Irregular, SearchResult, re
 from dutlab.methods.search.trial import Mark, Role
 from dutlab.plan.cell import Cell
 from dutlab.spec.goals import Goal, checked
-from dutlab.spec.workloads.search import AgainAtEnd, LoadsBy, SearchSetting
+from dutlab.spec.workloads.search import AgainAtEnd, SearchSetting
+from dutlab.spec.workloads.search_loads import LoadsBy
 from dutlab.subject import joined
 from dutlab.units import Pps, si
 

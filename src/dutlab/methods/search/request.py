@@ -10,7 +10,8 @@ from dutlab.methods.ledger import RATE_TOLERANCE
 from dutlab.methods.ports import DRAIN, NO_TIME
 from dutlab.spec.goals import Goal
 from dutlab.spec.mixes import Mix
-from dutlab.spec.workloads.search import AgainAtEnd, EarlyStop, LoadsBy, SearchSetting
+from dutlab.spec.workloads.search import AgainAtEnd, EarlyStop, SearchSetting
+from dutlab.spec.workloads.search_loads import LoadsBy
 from dutlab.units import BpsL1, Pps, Seconds, line_rate, si
 
 WARMUP = Seconds(0.5)
