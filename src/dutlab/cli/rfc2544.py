@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -58,7 +59,7 @@ def rfc2544(
         "frame_sizes": (sizes[0] if len(sizes) == 1 and sizes[0] in SIZES_OF else written) or None,
         "tests": [test.value for test in ALL_TESTS if test.value in tests] or None,
     }
-    body = {**(QUICK if quick else {}), **{key: value for key, value in options.items() if value is not None}}
+    body: dict[str, Any] = {**(QUICK if quick else {}), **{key: value for key, value in options.items() if value is not None}}
     asked = body.get("frame_sizes") or ()
     listed = SIZES_OF[asked] if isinstance(asked, str) else asked
     measure_workload("rfc2544", {**body, **expected_body(expected_from, "rfc2544", listed, where)}, settings, where)
