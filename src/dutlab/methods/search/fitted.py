@@ -17,6 +17,7 @@ With an expected rate, a short trial just above it comes first. If it was bad, i
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ from dataclasses import dataclass
 from dutlab.methods.search.mlrsearch import Bounds, LoadOutcome, NextTrial
 from dutlab.methods.search.trial import Mark, SearchTrial
 from dutlab.spec.goals import Goal
-from dutlab.stats.forwarding import ForwardingLine, Overload, forwarding_line
+from dutlab.stats.forwarding import APART, ForwardingLine, Overload, forwarding_line
 from dutlab.stats.rescore import RescoredBounds, TrialPoint, answer
 from dutlab.units import Pps, Seconds
 
@@ -51,6 +52,12 @@ SAME_LIMIT = 0.1
 """Widths above the limit by the line up to which a loss contradicts it."""
 SLOWER_AFTER = 3
 """Number of overloaded full trials below the limit after which the line is given up for their rates."""
+ALIKE = 3
+"""Number of full trials with losses after like times that are not taken for chance."""
+ALIKE_RATIO = 1.5
+"""Largest ratio of such times. Three times to a loss by chance are so close in 3.6 % of the cases (exponential distribution)."""
+RISING = 4
+"""Number of such trials, each with a later loss, that are not taken for chance: one in 24 orders."""
 LIKELY = 0.15
 """Least probability of a good trial one width lower; below it, the search goes down further."""
 PATIENCE = 0.5
@@ -179,6 +186,20 @@ class _State:
         return self.line.limit_pps(self.goal.final_s) / (1 - self.goal.loss_ratio)
 
     @property
+    def late(self) -> list[FitTrial]:
+        """Bad full trials that were good for longer than a look."""
+        return [t for t in self.bad_full if t.sent_s > self.look_s]
+
+    @property
+    def not_by_chance(self) -> bool:
+        """True if some of these in a row lost frames after like times, or each later than the one before: by chance, they rarely do."""
+        late = self.late
+        return any(
+            len(_alike(late[:end])) >= ALIKE or (end >= RISING and all(a.sent_s < b.sent_s for a, b in itertools.pairwise(late[end - RISING : end])))
+            for end in range(ALIKE, len(late) + 1)
+        )
+
+    @property
     def near(self) -> float:
         """Factor of one width up."""
         return 1 + self.goal.width * NEARLY
@@ -208,6 +229,8 @@ def _trial(state: _State) -> NextTrial:
     if len(slower) >= SLOWER_AFTER:
         limit = min(t.overload.rate_pps for t in slower[-SLOWER_AFTER:])
     aim = max(limit * (1 + AHEAD * width), state.lowest)
+    if state.not_by_chance:
+        return _after_late_losses(state)
     if by_chance:
         return _after_losses_by_chance(state, by_chance, limit)
     if (check := _check(state, aim)) is not None:
@@ -258,6 +281,34 @@ def _climb(state: _State, passed: float, limit: float) -> NextTrial:
     return state.short(load, state.look_s) if load < state.closing else state.full(state.closing)
 
 
+def _after_late_losses(state: _State) -> NextTrial:
+    """Return a full trial further down, after losses that came late and not by chance: the device is hotter, or its credit is spent.
+
+    The last two times that differ enough show the line that the looks were too short for. Without them, the step down doubles each time.
+    """
+    width, (*before, last) = state.goal.width, state.late
+    earlier = next((t for t in reversed(before) if t.sent_s * APART <= last.sent_s), None)
+    if earlier is not None:
+        line = forwarding_line([earlier.overload, last.overload])
+        aim = line.limit_pps(state.goal.final_s) / (1 - state.goal.loss_ratio) * (1 + AHEAD * width)
+        if (state.lower or state.lowest) * (1 + width) < aim < state.closing:
+            return state.full(aim)
+    if state.lower is not None and state.upper is not None:
+        return state.full(math.sqrt(state.lower * state.upper))
+    return state.full(state.closing / (1 + width * _doubled(len(_alike(state.late)) - ALIKE)))
+
+
+def _alike(trials: Sequence[FitTrial]) -> list[FitTrial]:
+    """Return the last of these trials that were sent for like times."""
+    alike: list[FitTrial] = []
+    for trial in reversed(trials):
+        times = [t.sent_s for t in (*alike, trial)]
+        if max(times) > ALIKE_RATIO * min(times):
+            break
+        alike.append(trial)
+    return alike
+
+
 def _after_losses_by_chance(state: _State, by_chance: Sequence[FitTrial], limit: float) -> NextTrial:
     """Return a full trial one width lower, or at a load where a good trial is likely, or above such a one.
 
@@ -272,7 +323,7 @@ def _after_losses_by_chance(state: _State, by_chance: Sequence[FitTrial], limit:
     if lasted < PATIENCE * final_s or (math.exp(-losses_per_pps * state.closing) >= LIKELY and not going_down):
         return state.full(state.closing)
     if state.lower is not None:
-        return state.full(state.lower * (1 + state.goal.width * NEARLY * _doubled(len(full_good) - 1)))
+        return state.full(state.lower * (1 + state.goal.width * NEARLY * _doubled(2 * (len(full_good) - 1))))
     return state.full(min(-math.log(GOOD_BELOW) / losses_per_pps, state.closing * DROP ** (1 + drops)))
 
 
