@@ -58,6 +58,10 @@ ALIKE_RATIO = 1.5
 """Largest ratio of such times. Three times to a loss by chance are so close in 3.6 % of the cases (exponential distribution)."""
 RISING = 4
 """Number of such trials, each with a later loss, that are not taken for chance: one in 24 orders."""
+STOPPED = 0.99
+"""Largest share of its duration after which a trial was stopped at its first loss: others do not show when they lost frames."""
+RARE = 0.05
+"""Probability by chance below which times are not taken for chance."""
 LIKELY = 0.15
 """Least probability of a good trial one width lower; below it, the search goes down further."""
 PATIENCE = 0.5
@@ -187,17 +191,21 @@ class _State:
 
     @property
     def late(self) -> list[FitTrial]:
-        """Bad full trials that were good for longer than a look."""
-        return [t for t in self.bad_full if t.sent_s > self.look_s]
+        """Bad full trials that were stopped early, and were good for longer than a look."""
+        return [t for t in self.bad_full if self.look_s < t.sent_s < t.asked_s * STOPPED]
 
     @property
     def not_by_chance(self) -> bool:
-        """True if some of these in a row lost frames after like times, or each later than the one before: by chance, they rarely do."""
-        late = self.late
-        return any(
-            len(_alike(late[:end])) >= ALIKE or (end >= RISING and all(a.sent_s < b.sent_s for a, b in itertools.pairwise(late[end - RISING : end])))
-            for end in range(ALIKE, len(late) + 1)
-        )
+        """True if the last of these lost frames after like times, or each later than the one before: by chance, they rarely do."""
+        times = [t.sent_s for t in self.late]
+        rising = len(times) >= RISING and all(a < b for a, b in itertools.pairwise(times[-RISING:]))
+        return rising or len(_alike(self.late)) >= ALIKE
+
+    @property
+    def none_early(self) -> bool:
+        """True if the least of n times is too large a share of their sum: by chance, more than y has the probability (1 - n y)^(n - 1)."""
+        times = [t.sent_s for t in self.bad_full if not t.overloaded and t.sent_s < t.asked_s * STOPPED]
+        return len(times) > ALIKE and (1 - len(times) * min(times) / sum(times)) ** (len(times) - 1) < RARE
 
     @property
     def near(self) -> float:
@@ -229,17 +237,20 @@ def _trial(state: _State) -> NextTrial:
     if len(slower) >= SLOWER_AFTER:
         limit = min(t.overload.rate_pps for t in slower[-SLOWER_AFTER:])
     aim = max(limit * (1 + AHEAD * width), state.lowest)
-    if state.not_by_chance:
-        return _after_late_losses(state)
-    if by_chance:
-        return _after_losses_by_chance(state, by_chance, limit)
+    if state.not_by_chance or by_chance:
+        return _after_late_losses(state) if state.not_by_chance else _after_losses_by_chance(state, by_chance, limit)
     if (check := _check(state, aim)) is not None:
         return check
     if more := [t for t in state.good if t.load_pps >= aim and t.forwarded_frames > state.line.forwarded_frames(t.sent_s)]:
         return _climb(state, max(t.load_pps for t in more), limit)
-    if any(t.starved for t in state.bad) and aim < state.closing:  # such a trial is not stopped early, so a full one would cost a minute
+    return _above(state, aim)
+
+
+def _above(state: _State, aim: float) -> NextTrial:
+    """Return a trial just above the limit by the line: a full one, unless it could be good or the generator too slow."""
+    if any(t.starved for t in state.bad) and aim < state.closing:  # such a trial is not stopped early
         return state.short(aim, state.look_s)
-    probe = aim * (1 + PROBED_AHEAD * width)
+    probe = aim * (1 + PROBED_AHEAD * state.goal.width)
     return state.short(probe, state.look_s) if len(state.bad) == 1 and probe < state.closing else state.full(aim)
 
 
@@ -286,7 +297,7 @@ def _after_late_losses(state: _State) -> NextTrial:
 
     The last two times that differ enough show the line that the looks were too short for. Without them, the step down doubles each time.
     """
-    width, (*before, last) = state.goal.width, state.late
+    width, (*before, last) = state.goal.width, state.late or state.bad_full
     earlier = next((t for t in reversed(before) if t.sent_s * APART <= last.sent_s), None)
     if earlier is not None:
         line = forwarding_line([earlier.overload, last.overload])
@@ -295,7 +306,7 @@ def _after_late_losses(state: _State) -> NextTrial:
             return state.full(aim)
     if state.lower is not None and state.upper is not None:
         return state.full(math.sqrt(state.lower * state.upper))
-    return state.full(state.closing / (1 + width * _doubled(len(_alike(state.late)) - ALIKE)))
+    return state.full(state.closing / (1 + width * _doubled(max(len(_alike(state.late)) - ALIKE, 0))))
 
 
 def _alike(trials: Sequence[FitTrial]) -> list[FitTrial]:
@@ -322,6 +333,8 @@ def _after_losses_by_chance(state: _State, by_chance: Sequence[FitTrial], limit:
     going_down = drops > 0 and state.lower is None
     if lasted < PATIENCE * final_s or (math.exp(-losses_per_pps * state.closing) >= LIKELY and not going_down):
         return state.full(state.closing)
+    if state.none_early:
+        return _after_late_losses(state)
     if state.lower is not None:
         return state.full(state.lower * (1 + state.goal.width * NEARLY * _doubled(2 * (len(full_good) - 1))))
     return state.full(min(-math.log(GOOD_BELOW) / losses_per_pps, state.closing * DROP ** (1 + drops)))
