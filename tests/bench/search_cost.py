@@ -345,7 +345,7 @@ async def main() -> int:
                     broken.append(
                         f"{preset}, {around:g} s around a trial: costs {costs[0]:.3f} of bisection, {costs[1]:.3f} of the library"
                     )
-    for loads_by in LoadsBy:
+    for loads_by in LoadsBy if given.remembering else ():
         await print_memories(given.remembering, loads_by)
     for fault in broken:
         print(fault)

@@ -9,18 +9,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dutlab.doubts import DoubtKind
+from dutlab.methods.ports import Bench
+from dutlab.methods.rfc2544 import suite
 from dutlab.methods.search.account import doubts
 from dutlab.methods.search.fitted import FittedLoads
 from dutlab.methods.search.method import find
 from dutlab.methods.search.request import Search
 from dutlab.methods.search.result import Irregular
 from dutlab.methods.search.trial import Role
+from dutlab.plan.cell import Cell
 from dutlab.spec.goals import PRESETS, Goal
 from dutlab.spec.mixes import frame_mix
+from dutlab.spec.workloads.rfc2544 import Rfc2544Workload
 from dutlab.spec.workloads.search import AgainAtEnd, EarlyStop
 from dutlab.spec.workloads.search_loads import LoadsBy
 from dutlab.stats.forwarding import ForwardingLine, Overload, forwarding_line
-from dutlab.units import Pps
+from dutlab.units import BpsL1, Pps
 from simulated import LINE_PPS, Dut, Simulation, any_dut
 from simulated_memory import MEMORIES, remembering
 
@@ -155,6 +159,21 @@ async def test_whatever_a_device_remembers_a_search_ends_with_a_precise_answer(k
         assert result.lower_pps is not None
         assert result.width is None or result.width <= GOALS[0].width
         assert found.sent_s < 1000, "bisection takes about 700 s"
+
+
+async def test_the_suites_throughput_takes_the_loads_and_the_expectation_of_its_setting():
+    async def no_sleep(_):
+        """Time is nobody's here."""
+
+    asked_for = {"links": [["a"]], "frame_sizes": [64], "tests": ["throughput"], "loads_by": "fit", "expected": "400kpps"}
+    (drive,) = Rfc2544Workload.model_validate(asked_for).drives(["a"])
+    cell = Cell(mode="router", factors={"mode": "router"}, tool="engine", links=("a",), setting=drive.setting, repeat=1)
+    device = Simulation(Dut(400_200, buffer_frames=64))
+    measured = await suite.measure(Bench(device, {"a": BpsL1(1e9)}), cell, sleep=no_sleep)
+    (row,) = measured.tables["throughput"]
+    assert row["lower_pps"] <= 400_201.1 <= row["upper_pps"] <= row["lower_pps"] / (1 - 0.005)
+    assert [offer.rate for offer in device.offers] == [row["upper_pps"], row["lower_pps"], row["upper_pps"], row["lower_pps"]]
+    assert row["lower_pps"] == pytest.approx(400_000, rel=1e-4)
 
 
 @settings(max_examples=60, deadline=None)
