@@ -112,7 +112,9 @@ def test_expected_rates_are_of_all_sizes_or_of_each():
 
 def test_results_with_other_expectations_are_of_the_same_cell_and_old_records_have_no_new_parameter():
     of = "preset: rfc2544, links: [[a]], frame_sizes: [64]"
-    usual, fit, one, other = (cells(load(of + more))[0].setting for more in ("", *(f", loads_by: fit{e}" for e in ("", ", expected: 1Mpps", ", expected: 2Mpps"))))
+    usual, fit, one, other = (
+        cells(load(of + more))[0].setting for more in ("", *(f", loads_by: fit{e}" for e in ("", ", expected: 1Mpps", ", expected: 2Mpps")))
+    )
     assert fit.identity == one.identity == other.identity != usual.identity
     assert one.params["expected_pps"] == 1e6
     assert not {"loads_by", "expected_pps"} & usual.params.keys()
