@@ -29,7 +29,7 @@ from dutlab.stats.forwarding import APART, ForwardingLine, Overload, forwarding_
 from dutlab.stats.rescore import RescoredBounds, TrialPoint, answer
 from dutlab.units import Pps, Seconds
 
-# The constants below were chosen on devices 0, 2, … of tests/bench/search_cost.py, which reports devices 1, 3, … separately.
+# The constants below were chosen on devices 0, 2, … and 40000 to 40799 of tests/bench/search_cost.py, which reports 1, 3, … separately.
 LOOKS = 2
 """Number of trials that always run to their end, for the line."""
 LOOK_LONGER = 2.0
@@ -70,6 +70,8 @@ GOOD_BELOW = 0.3
 """Probability of a good trial where it goes down to."""
 DROP = 0.5
 """Largest share of the lowest bad load where it goes down to, squared after the next loss, and so on."""
+MANY = 10
+"""Number of full trials with losses after which the loads close in on each other, whatever the reason."""
 FAR_BELOW = 0.8
 """Share of the limit below which a trial is one that went down."""
 MOST_DOUBLINGS = 40
@@ -237,12 +239,14 @@ def _trial(state: _State) -> NextTrial:
     if len(slower) >= SLOWER_AFTER:
         limit = min(t.overload.rate_pps for t in slower[-SLOWER_AFTER:])
     aim = max(limit * (1 + AHEAD * width), state.lowest)
+    if len(state.bad_full) > MANY:
+        return _after_many_losses(state)
     if state.not_by_chance or by_chance:
         return _after_late_losses(state) if state.not_by_chance else _after_losses_by_chance(state, by_chance, limit)
     if (check := _check(state, aim)) is not None:
         return check
-    if more := [t for t in state.good if t.load_pps >= aim and t.forwarded_frames > state.line.forwarded_frames(t.sent_s)]:
-        return _climb(state, max(t.load_pps for t in more), limit)
+    if any(t.load_pps >= aim and t.forwarded_frames > state.line.forwarded_frames(t.sent_s) for t in state.good):
+        return _climb(state, limit)
     return _above(state, aim)
 
 
@@ -283,9 +287,9 @@ def _check(state: _State, aim: float) -> NextTrial | None:
     return state.short(load, state.check_s)
 
 
-def _climb(state: _State, passed: float, limit: float) -> NextTrial:
-    """Return a short trial above a load that was good, although the line has losses there: the step doubles each time."""
-    width, upper = state.goal.width, state.upper or state.highest
+def _climb(state: _State, limit: float) -> NextTrial:
+    """Return a short trial above the loads that were good, as the line has losses at some of them: the step doubles each time."""
+    width, passed, upper = state.goal.width, state.clean, state.upper or state.highest
     steps = sum(t.load_pps >= limit * (1 - OVERLOADED) for t in state.good)
     load = passed * (1 + width * CLIMB * _doubled(steps - 1))
     load = min(load, max(math.sqrt(passed * upper), passed * (1 + width)))
@@ -307,6 +311,13 @@ def _after_late_losses(state: _State) -> NextTrial:
     if state.lower is not None and state.upper is not None:
         return state.full(math.sqrt(state.lower * state.upper))
     return state.full(state.closing / (1 + width * _doubled(max(len(_alike(state.late)) - ALIKE, 0))))
+
+
+def _after_many_losses(state: _State) -> NextTrial:
+    """Return a full trial far enough from the others that the search ends soon, whatever the device does."""
+    if state.lower is not None and state.upper is not None:
+        return state.full(math.sqrt(state.lower * state.upper))
+    return state.full(state.closing / (1 + state.goal.width * _doubled(len(state.bad_full) - MANY)))
 
 
 def _alike(trials: Sequence[FitTrial]) -> list[FitTrial]:
