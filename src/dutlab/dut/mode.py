@@ -76,6 +76,14 @@ class Prober(Protocol):
         """Send ten UDP frames of a new flow on each link at once, from source to sink or back (`reverse`). Raises ToolFailed, HostError."""
 
 
+@runtime_checkable
+class TranslatingProber(Prober, Protocol):
+    """Prober that can also send to a DUT which translates between IPv6 and IPv4."""
+
+    def through(self, nat64: IPv6Network) -> Prober:
+        """Return the prober whose sources send IPv6 to this prefix (dutlab.spec.translation). The frames arrive as IPv4."""
+
+
 class Mode(Protocol):
     """State that the DUT can be put into."""
 

@@ -19,13 +19,15 @@ from dutlab.spec.bounds import TestbedBounds
 from dutlab.spec.fields import Duration, Name, YesNo, name_fault
 from dutlab.spec.links import IPV6_LEAST_MTU
 from dutlab.spec.model import Loc, SpecModel, ValueFault, did_you_mean, fault
+from dutlab.spec.translation import MOST_MTU as TRANSLATED_MTU
+from dutlab.spec.translation import prefix_fault, prefixes_of
 from dutlab.spec.tunnels import MOST_TUNNELS
 from dutlab.units import Seconds
 
 if TYPE_CHECKING:
     from dutlab.spec.shape import TestbedShape
 
-MODE, MTU, TUNNELS, TRANSCEIVERS = "mode", "mtu", "tunnels", "transceivers"
+MODE, MTU, NAT64, TUNNELS, TRANSCEIVERS = "mode", "mtu", "nat64", "tunnels", "transceivers"
 OFF = "off"
 """Level of a knob of the mode that leaves the mode unchanged."""
 VERSION = "version"
@@ -73,6 +75,7 @@ KNOBS: Mapping[str, KnobKind] = {
     "boost": KnobKind(r"on|off", "on, or off", of_ports=False),
     "pcie-aspm": KnobKind(_WORD, "performance", of_ports=False),
     "flowtable": KnobKind(r"off|software|hardware", "off, software or hardware", of_mode=True),
+    NAT64: KnobKind(r"off|[0-9a-f:.]{2,39}/96", "off, or a prefix of 96 bits, as 2001:db8:64::/96", of_mode=True),
     "pppoe": KnobKind(r"off|on", "off, or on", of_mode=True),
     "shaper": KnobKind(
         r"off|(cake|fq_codel|fifo) [0-9]{1,6}([.][0-9]{1,3})? ?[kMG](bit/s)?", "off, or a queue and a rate, as cake 50Mbit/s", of_mode=True
@@ -249,6 +252,8 @@ def _level_fault(name: str, level: str) -> str:
     if (kind := KNOBS.get(name)) is None:
         return ""
     backwards = name in ("rps", "irq-affinity") and any(int(a) > int(b) for a, b in re.findall(r"([0-9]{1,4})-([0-9]{1,4})", level))
+    if name == NAT64 and (what := prefix_fault(level)):
+        return f"{what}; write {kind.example}"
     beyond = kind.within is not None and level.isdecimal() and int(level) not in kind.within
     if not re.fullmatch(kind.level, level) or backwards or beyond:
         return f"{level!r} is not a level of {name}; write {kind.example}"
@@ -320,11 +325,17 @@ def combinations(factors: object, exclude: object, most: int) -> int:
 
 
 def with_least_mtu(bounds: TestbedBounds, factors: object) -> TestbedBounds:
-    """Return the limits of links at the smallest MTU of the experiment, since frames must pass at each. PPPoE lowers the MTU too."""
+    """Return the limits of links at the smallest MTU of the experiment, since frames must pass at each. PPPoE and NAT64 lower it too."""
     levels = factors.get(MTU) if isinstance(factors, Mapping) else None
     mtus = [int(level) for level in map(level_text, _listed(levels)) if isinstance(level, str) and level.isdecimal()]
-    most = PPPOE_MTU if isinstance(factors, Mapping) and "on" in map(level_text, _listed(factors.get("pppoe"))) else LARGEST_MTU
-    return TestbedBounds({name: replace(link, mtu=min([*(mtus or [link.mtu]), most])) for name, link in bounds.items()}, bounds.drives)
+    dials = isinstance(factors, Mapping) and "on" in map(level_text, _listed(factors.get("pppoe")))
+    translated = bool(prefixes_of(factors))
+    most = min(PPPOE_MTU if dials else LARGEST_MTU, TRANSLATED_MTU if translated else LARGEST_MTU)
+    links = {
+        name: replace(link, mtu=min([*(mtus or [link.mtu]), most]), translated=translated and link.through_dut)
+        for name, link in bounds.items()
+    }
+    return TestbedBounds(links, bounds.drives)
 
 
 def level_misfits(experiment: Mapping[str, Any], bed: TestbedShape) -> Iterator[tuple[Loc, str]]:

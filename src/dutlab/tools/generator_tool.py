@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from ipaddress import IPv6Network
 from typing import Protocol
 
 from dutlab.dut.mode import Announce
@@ -40,6 +41,8 @@ class GeneratorSite:
     """Modes that the experiment itself defines."""
     numbered_links: Sequence[str] = ()
     """Links through the DUT that a workload drives, in the order in which modes number them. Empty: all links."""
+    nat64: IPv6Network | None = None
+    """Prefix of the DUT's translator, to which sources send IPv6; None if it does not translate."""
     announce: Announce | None = None
     """Function that a tool calls before it changes a host; the change is undone after the trial. None: nothing would undo it."""
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import permutations
 
-from dutlab.dut.mode import Prober, SeenProbe
+from dutlab.dut.mode import Prober, SeenProbe, TranslatingProber
 from dutlab.errors import MeasurementError, ToolMissing
 from dutlab.hosts.host import NO_SUCH_PROGRAM, Host
 from dutlab.hosts.programs import all_there, versions_of
@@ -188,12 +188,14 @@ async def path_mtu(site: GeneratorSite, cell: Cell) -> Measured:
 
 @dataclass(frozen=True)
 class ProbesByEnds:
-    """A dut.mode.Prober: the engine's frames on links with both ends in `framed`, pings on the others."""
+    """A dut.mode.TranslatingProber: the engine's frames on links with both ends in `framed`, pings on the others."""
 
     engine: Prober
     ping: Ping
     testbed: Testbed
     framed: frozenset[str]
+    translated: bool = False
+    """True if the DUT translates between IPv6 and IPv4; pings do not show that."""
 
     async def probe(self, links: Sequence[str], *, reverse: bool = False) -> list[SeenProbe]:
         """Probe each link. Raises ToolFailed, MeasurementError, HostError, PortRefused."""
@@ -201,9 +203,16 @@ class ProbesByEnds:
         probe_by_link = dict(zip(framed, await self.engine.probe(framed, reverse=reverse), strict=True)) if framed else {}
         for link in links:
             if link not in probe_by_link:
+                if self.translated:
+                    raise MeasurementError(f"link {link}: an end does not run the engine, so nothing shows that its frames are translated")
                 passes = await self.ping.passes(self.testbed.links[link], reverse=reverse)
                 probe_by_link[link] = SeenProbe(1, int(passes), None, None)
         return [probe_by_link[link] for link in links]
+
+    def through(self, nat64: ipaddress.IPv6Network) -> ProbesByEnds:
+        """Return the prober for a DUT that translates between this prefix and IPv4."""
+        engine = self.engine.through(nat64) if isinstance(self.engine, TranslatingProber) else self.engine
+        return replace(self, engine=engine, translated=True)
 
 
 def _directions(link: Link) -> list[tuple[_Hop, ...]]:

@@ -73,6 +73,7 @@ class Iperf3Workload(WorkloadModel):
     tool: ClassVar[str] = "iperf3"
     needs: ClassVar[frozenset[Need]] = frozenset({Need.IPERF3})
     setting: ClassVar[type[Setting]] = Iperf3Setting
+    crosses_translator: ClassVar[bool] = True
     goes_to_sink: ClassVar[bool] = True
 
     streams: Annotated[int, Strict(), Field(ge=1, le=MOST_STREAMS)] = 4

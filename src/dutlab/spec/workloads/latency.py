@@ -43,6 +43,7 @@ class LatencyWorkload(CarryingTraffic, TimedFrames):
     """Latency at several loads (RFC 8219 section 7): one load per share of a rate."""
 
     setting: ClassVar[type[Setting]] = LatencySetting
+    crosses_translator: ClassVar[bool] = True
 
     frame_sizes: FrameSizes = Field(default_factory=lambda: (Mix.model_validate(64),))
     rate: FrameRate | None = None

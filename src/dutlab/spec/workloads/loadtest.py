@@ -101,6 +101,7 @@ class LoadtestWorkload(CarryingTraffic, FramesAround):
     """Warm-up at a low rate, linear ramp from 0 to a target, and hold, read once a second."""
 
     setting: ClassVar[type[Setting]] = LoadtestSetting
+    crosses_translator: ClassVar[bool] = True
 
     frame_sizes: FrameSizes = Field(default_factory=lambda: (Mix.model_validate("imix"),))
     flows: tuple[_Flows, ...] | None = None

@@ -118,6 +118,7 @@ class SearchWorkload(CarryingTraffic, FramesAround):
     """Highest rates at which the DUT meets goals, with one search for all goals (RFC 9971; RFC 2544 section 26.1)."""
 
     setting: ClassVar[type[Setting]] = SearchSetting
+    crosses_translator: ClassVar[bool] = True
 
     preset: str | None = None
     """Names of presets, separated by commas."""

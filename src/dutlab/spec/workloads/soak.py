@@ -54,6 +54,7 @@ class SoakWorkload(CarryingTraffic, TimedFrames):
     """Load at a share of a rate for hours, with a list of the seconds that lost frames."""
 
     setting: ClassVar[type[Setting]] = SoakSetting
+    crosses_translator: ClassVar[bool] = True
     spaced_bursts: ClassVar[bool] = True
     shortest: ClassVar[Seconds] = Seconds(3.0)
     """Shortest duration: counters are read once a second, and fewer readings cannot locate a loss in time."""

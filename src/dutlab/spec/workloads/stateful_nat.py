@@ -100,6 +100,7 @@ class StatefulNatWorkload(FrameWorkload):
 
     needs: ClassVar[frozenset[Need]] = frozenset({Need.FRAMES, Need.TRANSIT})
     setting: ClassVar[type[Setting]] = StatefulNatSetting
+    crosses_translator: ClassVar[bool] = True
     answers_own_flows: ClassVar[bool] = True
 
     tests: tuple[NatTest, ...] = tuple(NatTest)

@@ -31,6 +31,7 @@ class SweepWorkload(CarryingTraffic, TimedFrames):
     """Frames of each size at each rate: loss, and latency where the generator measures it (the trial of RFC 2544 section 26.3)."""
 
     setting: ClassVar[type[Setting]] = SweepSetting
+    crosses_translator: ClassVar[bool] = True
     spaced_bursts: ClassVar[bool] = True
 
     frame_sizes: FrameSizes = Field(default_factory=lambda: tuple(Mix.model_validate(n) for n in RFC2544_FRAME_SIZES))
