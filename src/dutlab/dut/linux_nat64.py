@@ -14,13 +14,14 @@ from ipaddress import IPv4Interface, IPv4Network, IPv6Network
 
 from dutlab.dut import tunnel_processes
 from dutlab.dut.linux import LinuxMode
-from dutlab.dut.mode import Check, Mode, Prober, SeenProbe, TranslatingProber, UndoStep
+from dutlab.dut.mode import Check, FormingProber, Mode, Prober, SeenProbe, UndoStep
 from dutlab.errors import HostError, InputError
 from dutlab.hosts.host import Host
 from dutlab.hosts.programs import IP, STDBUF, SYSCTL, TASKSET, TAYGA, missing_on
 from dutlab.spec.links import Link, Port
 from dutlab.spec.testbed import Testbed
 from dutlab.spec.translation import embedded_interface
+from dutlab.spec.wire_form import WireForm
 
 PORT = "dutlab-nat64"
 """Name of the TUN."""
@@ -157,9 +158,9 @@ class Nat64Mode:
 
     async def verify(self, dut: Host, testbed: Testbed, prober: Prober) -> Sequence[Check]:
         """Check the mode, the version of IP at both ends of the links, and that the TUN carried the frames. Raises HostError."""
-        if not isinstance(prober, TranslatingProber):
+        if not isinstance(prober, FormingProber):
             raise HostError("the mode cannot be verified without the engine's frames", host=dut.name)
-        recorder, before = _Recorder(prober.through(self.by.prefix)), await _carried(dut)
+        recorder, before = _Recorder(prober.through(WireForm(nat64=self.by.prefix))), await _carried(dut)
         checks = list(await self.mode.verify(dut, testbed, recorder))
         checks += await self._running(dut)
         after = await _carried(dut)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol, Self, runtime_checkable
 from dutlab.hosts.host import Host
 from dutlab.hosts.programs import Program
 from dutlab.spec.links import Link
+from dutlab.spec.wire_form import WireForm
 from dutlab.systems.modes import DeclaredMode
 
 if TYPE_CHECKING:
@@ -77,11 +78,11 @@ class Prober(Protocol):
 
 
 @runtime_checkable
-class TranslatingProber(Prober, Protocol):
-    """Prober that can also send to a DUT which translates between IPv6 and IPv4."""
+class FormingProber(Prober, Protocol):
+    """Prober that can also send frames of another form than the testbed describes."""
 
-    def through(self, nat64: IPv6Network) -> Prober:
-        """Return the prober whose sources send IPv6 to this prefix (dutlab.spec.translation). The frames arrive as IPv4."""
+    def through(self, form: WireForm) -> Prober:
+        """Return the prober with frames of this form."""
 
 
 class Mode(Protocol):

@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from ipaddress import IPv6Network
 from pathlib import Path
 
 from dutlab import labs
@@ -41,12 +40,11 @@ from dutlab.runner.needs import hosts_of_drives, left_out, missing_of, needs_of
 from dutlab.sensors.cpu_account import AccountReader, accounts_of, hidden_notes
 from dutlab.sensors.watch import missing_for
 from dutlab.spec.experiment import CustomMode, Experiment
-from dutlab.spec.factors import NAT64
 from dutlab.spec.generators import ENGINE, GeneratorModel
 from dutlab.spec.known import BLACK_BOX, EXACT, RUN_ENGINE, WITHOUT_LINKS, modes_of
 from dutlab.spec.links import DUT
 from dutlab.spec.testbed import Testbed
-from dutlab.spec.translation import prefix_of
+from dutlab.spec.wire_form import WireForm
 from dutlab.spec.workloads import Need, model_of
 from dutlab.store.calibration import Calibration
 from dutlab.systems.modes import DeclaredMode
@@ -363,7 +361,7 @@ async def _set_up(
             modes=modes,
             device=device,
             drivers={
-                plug.name: _driver(plug, bench, generators, undisturbed, site, translation=partial(_translation, experiment))
+                plug.name: _driver(plug, bench, generators, undisturbed, site, form=partial(_form, experiment))
                 for plug in WORKLOADS.values()
                 if plug.settings
             },
@@ -378,9 +376,9 @@ async def _set_up(
         )
 
 
-def _translation(experiment: Experiment, cell: Cell) -> IPv6Network | None:
-    """Return the prefix of the translator in this cell; None without one, and for a factor of that name with commands."""
-    return None if NAT64 in experiment.levels else prefix_of(cell.factors.get(NAT64))
+def _form(experiment: Experiment, cell: Cell) -> WireForm:
+    """Return the form of the cell's frames. Factors with commands of the experiment do not change it."""
+    return WireForm.of({name: level for name, level in cell.factors.items() if name not in experiment.levels})
 
 
 def _bench(site: GeneratorSite, device: JournaledDevice) -> Bench:
@@ -419,20 +417,20 @@ def _driver(
     undisturbed: Callable[[Generator], Undisturbed],
     site: GeneratorSite,
     *,
-    translation: Callable[[Cell], IPv6Network | None],
+    form: Callable[[Cell], WireForm],
 ) -> Driver:
     """Return the driver of a workload: its tool, or its method with each cell's generator, which repeats loads that were disturbed.
 
-    `translation` returns the prefix of the translator that a cell's frames are sent to, if any.
+    `form` returns the form of a cell's frames.
     """
 
     async def by_tool(cell: Cell) -> Measured:
         tool: Callable[[GeneratorSite, Cell], Awaitable[Measured]] = named(plug.tool)
-        return await tool(replace(site, nat64=translation(cell)), cell)
+        return await tool(replace(site, form=form(cell)), cell)
 
     async def by_method(cell: Cell) -> Measured:
         method: Method = named(plug.method)
-        plain = site.engine.through(translation(cell)) if cell.generator is None else generators[cell.generator]
+        plain = site.engine.through(form(cell)) if cell.generator is None else generators[cell.generator]
         generator = undisturbed(plain)
         if plug.load is not LoadPattern.SEVERAL:  # a trial of one load is repeated as a whole if it was disturbed
             generator = replace(generator, most_again=0)

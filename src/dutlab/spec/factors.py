@@ -6,7 +6,7 @@ A level is set by commands under `levels:` in the experiment file, by a built-in
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
@@ -22,12 +22,13 @@ from dutlab.spec.model import Loc, SpecModel, ValueFault, did_you_mean, fault
 from dutlab.spec.translation import MOST_MTU as TRANSLATED_MTU
 from dutlab.spec.translation import prefix_fault, prefixes_of
 from dutlab.spec.tunnels import MOST_TUNNELS
+from dutlab.spec.wire_form import NAT64, TAG_BYTES, VLAN, is_tagged, vlans_fault
 from dutlab.units import Seconds
 
 if TYPE_CHECKING:
     from dutlab.spec.shape import TestbedShape
 
-MODE, MTU, NAT64, TUNNELS, TRANSCEIVERS = "mode", "mtu", "nat64", "tunnels", "transceivers"
+MODE, MTU, TUNNELS, TRANSCEIVERS = "mode", "mtu", "tunnels", "transceivers"
 OFF = "off"
 """Level of a knob of the mode that leaves the mode unchanged."""
 VERSION = "version"
@@ -80,6 +81,7 @@ KNOBS: Mapping[str, KnobKind] = {
     "shaper": KnobKind(
         r"off|(cake|fq_codel|fifo) [0-9]{1,6}([.][0-9]{1,3})? ?[kMG](bit/s)?", "off, or a queue and a rate, as cake 50Mbit/s", of_mode=True
     ),
+    VLAN: KnobKind(r"off|[0-9]{1,4} [0-9]{1,4}", "off, or the VLANs of the source's network and of the sink's, as 10 20", of_mode=True),
     TUNNELS: KnobKind(
         r"0|[1-9][0-9]{0,3}",
         f"1 to {MOST_TUNNELS} a link; 0 for a mode whose tunnels have no number",
@@ -89,6 +91,10 @@ KNOBS: Mapping[str, KnobKind] = {
     "setperf": KnobKind(r"[0-9]|[1-9][0-9]|100", "per cent, 0 to 100", of_ports=False, kernel="OpenBSD"),
 }
 """Factors that dutlab sets and restores automatically, in addition to `sysctl.NAME`, which takes any text."""
+
+
+_FAULTS: Mapping[str, Callable[[str], str]] = {NAT64: prefix_fault, VLAN: vlans_fault}
+"""Knob → function that returns the fault of a level which matches the knob's expression."""
 
 
 def is_knob(name: str) -> bool:
@@ -252,12 +258,11 @@ def _level_fault(name: str, level: str) -> str:
     if (kind := KNOBS.get(name)) is None:
         return ""
     backwards = name in ("rps", "irq-affinity") and any(int(a) > int(b) for a, b in re.findall(r"([0-9]{1,4})-([0-9]{1,4})", level))
-    if name == NAT64 and (what := prefix_fault(level)):
-        return f"{what}; write {kind.example}"
     beyond = kind.within is not None and level.isdecimal() and int(level) not in kind.within
     if not re.fullmatch(kind.level, level) or backwards or beyond:
         return f"{level!r} is not a level of {name}; write {kind.example}"
-    return ""
+    what = _FAULTS[name](level) if name in _FAULTS else ""
+    return f"{what}; write {kind.example}" if what else ""
 
 
 def _own_faults(own: Mapping[str, set[Any]], factors: Mapping[str, Sequence[Any]]) -> Iterator[InitErrorDetails]:
@@ -325,14 +330,22 @@ def combinations(factors: object, exclude: object, most: int) -> int:
 
 
 def with_least_mtu(bounds: TestbedBounds, factors: object) -> TestbedBounds:
-    """Return the limits of links at the smallest MTU of the experiment, since frames must pass at each. PPPoE and NAT64 lower it too."""
+    """Return the limits of links at the smallest MTU of the experiment, since frames must pass at each. PPPoE and NAT64 lower it too.
+
+    A tag of a VLAN makes frames longer; their size includes it.
+    """
     levels = factors.get(MTU) if isinstance(factors, Mapping) else None
     mtus = [int(level) for level in map(level_text, _listed(levels)) if isinstance(level, str) and level.isdecimal()]
     dials = isinstance(factors, Mapping) and "on" in map(level_text, _listed(factors.get("pppoe")))
-    translated = bool(prefixes_of(factors))
+    translated, tags = bool(prefixes_of(factors)), TAG_BYTES if is_tagged(factors) else 0
     most = min(PPPOE_MTU if dials else LARGEST_MTU, TRANSLATED_MTU if translated else LARGEST_MTU)
     links = {
-        name: replace(link, mtu=min([*(mtus or [link.mtu]), most]), translated=translated and link.through_dut)
+        name: replace(
+            link,
+            mtu=min([*(mtus or [link.mtu]), most]),
+            translated=translated and link.through_dut,
+            tag_bytes=tags if link.through_dut else 0,
+        )
         for name, link in bounds.items()
     }
     return TestbedBounds(links, bounds.drives)

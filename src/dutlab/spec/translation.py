@@ -94,7 +94,7 @@ def untranslatable(workload: WorkloadModel, generator: GeneratorModel | None, fa
     """Yield why a workload cannot be measured through a translator. `generator` is that of its frames; None if it sends none."""
     if not prefixes_of(factors):
         return
-    if not workload.crosses_translator:
+    if "nat64" not in workload.forms:
         yield "sends IPv4 only, or was not tried through a translator; leave nat64 out, or drive this workload in a separate experiment"
         return
     if generator is not None and generator.kind != "engine":

@@ -83,8 +83,8 @@ class WorkloadModel(SpecModel):
     """True if it sends frames that no kernel's network stack makes."""
     goes_to_sink: ClassVar[bool] = False
     """True if its traffic ends at the sink, beyond the DUT."""
-    crosses_translator: ClassVar[bool] = False
-    """True if it can be measured where the source sends IPv6 and the sink receives IPv4 (factor `nat64`)."""
+    forms: ClassVar[frozenset[str]] = frozenset()
+    """Factors that change the form of frames on the cables (dutlab.spec.wire_form) with which it can be measured."""
 
     links: tuple[LinkSet, ...] | None = None
     """Sets of links that are loaded at once; None loads each link alone."""

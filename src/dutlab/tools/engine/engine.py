@@ -14,7 +14,7 @@ import random
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from ipaddress import IPv4Network, IPv6Network, ip_address
+from ipaddress import IPv4Network, ip_address
 from typing import Any, TypeVar
 
 from dutlab.dut.mode import SeenProbe, UdpFlow
@@ -31,6 +31,7 @@ from dutlab.spec.links import Port
 from dutlab.spec.mixes import Mix, sizes_in_words
 from dutlab.spec.testbed import Testbed
 from dutlab.spec.translation import embedded_network
+from dutlab.spec.wire_form import PLAIN, WireForm
 from dutlab.tools.engine.agent import REPLY_S, TOOL, Agent
 from dutlab.tools.engine.binary import find_engine
 from dutlab.tools.engine.clocks import Clocks, Offset
@@ -59,8 +60,8 @@ _WHICH_CLOCK = "cat /proc/sys/kernel/random/boot_id && { cat /proc/self/timens_o
 class Engine:
     """A methods.ports.Generator and a dut.mode.Prober.
 
-    `cpus` is host → cores for the engine's threads; `binary` is its path at both ends of all paths, or a path per host. With the prefix
-    `nat64`, sources send IPv6 to a DUT that translates it. `agents` are those of another engine, to share them.
+    `cpus` is host → cores for the engine's threads; `binary` is its path at both ends of all paths, or a path per host. `form` is
+    that of frames on the cables. `agents` are those of another engine, to share them.
     """
 
     def __init__(
@@ -73,12 +74,12 @@ class Engine:
         backend: Backend = "auto",
         tell: Tell = nobody,
         next_hop: NextHop = next_hop_mac,
-        nat64: IPv6Network | None = None,
+        form: WireForm = PLAIN,
         agents: dict[str, Agent] | None = None,
     ) -> None:
         self._hosts, self._testbed, self._cpus, self._backend, self._next_hop = hosts, testbed, cpus, backend, next_hop
         self._tell = tell
-        self._nat64 = nat64
+        self._form = form
         ends = (port.host for link in testbed.links.values() if link.path for port in (link.source, link.sink))
         self._binaries = dict.fromkeys(ends, binary) if isinstance(binary, str) else dict(binary)
         self._agents: dict[str, Agent] = {} if agents is None else agents
@@ -98,7 +99,7 @@ class Engine:
 
     async def offer(self, offer: Offer) -> Outcome:
         """Carry out a trial. Raises ToolFailed, HostError, PortRefused."""
-        whole = await directions_of(self._hosts, self._testbed, offer, next_hop=self._next_hop, nat64=self._nat64)
+        whole = await directions_of(self._hosts, self._testbed, offer, next_hop=self._next_hop, form=self._form)
         if offer.broadcast_ratio:  # the engine broadcasts on isolated links only
             whole = [replace(of, isolated=self._testbed.isolates(self._testbed.links[of.link])) for of in whole]
         directions = [each for direction in whole for each in of_streams(direction, offer)]
@@ -117,7 +118,7 @@ class Engine:
                 watch.tell_whole(h.flow)
             after = await self._paths(directions)
             later = await self._clocks(directions)
-        if not offer.broadcast_ratio and not offer.streams:  # the path's counters include broadcast frames, and all streams
+        if not offer.broadcast_ratio and not offer.streams and self._form.vlans is None:  # else the counters have other frames, too
             heard = [h.with_places(b, a) for h, b, a in zip(heard, before, after, strict=True)]
         apart = {d.link: self._apart(d.link, clocks, later) for d in directions}
         heard = [h.with_clocks(apart[h.direction.link]) for h in heard]
@@ -174,7 +175,7 @@ class Engine:
                     reverse=reverse,
                     source_port=next(self._probe_ports),
                     next_hop=self._next_hop,
-                    nat64=self._nat64,
+                    form=self._form,
                 )
                 for link in links
             )
@@ -190,10 +191,10 @@ class Engine:
     def on(self, cores: Sequence[int]) -> Engine:
         """Return another engine on the same hosts, whose sources send from these cores."""
         cpus = {**self._cpus, **{link.source.host: cores for link in self._testbed.links.values()}}
-        return Engine(self._hosts, self._testbed, cpus, self._binaries, backend=self._backend, tell=self._tell, nat64=self._nat64)
+        return Engine(self._hosts, self._testbed, cpus, self._binaries, backend=self._backend, tell=self._tell, form=self._form)
 
-    def through(self, nat64: IPv6Network | None) -> Engine:
-        """Return an engine with the same agents, for a DUT that translates between this prefix and IPv4; None: it does not translate."""
+    def through(self, form: WireForm) -> Engine:
+        """Return an engine with the same agents, for frames of this form."""
         return Engine(
             self._hosts,
             self._testbed,
@@ -202,7 +203,7 @@ class Engine:
             backend=self._backend,
             tell=self._tell,
             next_hop=self._next_hop,
-            nat64=nat64,
+            form=form,
             agents=self._agents,
         )
 
@@ -266,8 +267,8 @@ class Engine:
 
     def _open_arguments(self, role: str, port: Port, nth: int, backend: Backend, *, isolated: bool) -> dict[str, Any]:
         networks = {a.network for link in self._testbed.links.values() for a in link.addresses}
-        if self._nat64 is not None:
-            networks |= {embedded_network(self._nat64, network) for network in networks if isinstance(network, IPv4Network)}
+        if (prefix := self._form.nat64) is not None:
+            networks |= {embedded_network(prefix, network) for network in networks if isinstance(network, IPv4Network)}
         link = next((name for name, of in self._testbed.links.items() if port in of.ports), "")
         cpus, apart = self._cpus.get(role) or (), cores_on(self._cpus.get(role), link)
         each = self._testbed.hosts[role].cpus_per_port

@@ -233,7 +233,7 @@ class Iperf3:
 
 async def goodput(site: GeneratorSite, cell: Cell) -> Measured:
     """Run workload `iperf3`. Raises as Iperf3.measure."""
-    return await Iperf3(site.hosts, site.testbed, site.cpus, site.tell, site.numbered_links, nat64=site.nat64).measure(cell)
+    return await Iperf3(site.hosts, site.testbed, site.cpus, site.tell, site.numbered_links, nat64=site.form.nat64).measure(cell)
 
 
 async def pair(site: GeneratorSite, cell: Cell) -> Measured:
