@@ -47,7 +47,8 @@ def prefix_fault(level: str) -> str:
         return f"{level} is not a prefix of IPv6 with {LENGTH} bits"
     if int(prefix.network_address) & _RESERVED:
         return f"bits 64 to 71 of {level} are not zero (RFC 6052 section 2.2)"
-    unicast = not (prefix.is_multicast or prefix.is_link_local or prefix.is_loopback or prefix.is_unspecified)
+    of = prefix.network_address
+    unicast = not (of.is_multicast or of.is_link_local or of.is_loopback or of.is_unspecified)
     return "" if unicast else f"{level} is not a prefix of unicast addresses that are routed"
 
 
