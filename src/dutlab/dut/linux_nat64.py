@@ -20,7 +20,7 @@ from dutlab.hosts.host import Host
 from dutlab.hosts.programs import IP, STDBUF, SYSCTL, TASKSET, TAYGA, missing_on
 from dutlab.spec.links import Link, Port
 from dutlab.spec.testbed import Testbed
-from dutlab.spec.translation import embedded_interface
+from dutlab.spec.translation import embedded_interface, embedded_network
 from dutlab.spec.wire_form import WireForm
 
 PORT = "dutlab-nat64"
@@ -203,10 +203,12 @@ class Nat64Mode:
         )
 
     def _route(self, link: Link) -> str:
-        """Return a line for `sh -e` that routes the prefix of a source to the DUT."""
-        gateway = link.source_gateway
-        via = f"via {embedded_interface(self.by.prefix, gateway).ip} " if isinstance(gateway, IPv4Interface) else ""
-        return f"ip -6 route replace {self.by.prefix} {via}dev {shlex.quote(link.source.interface)}\n"
+        """Return a line for `sh -e` that routes the sink's network, as IPv6, from the source to the DUT."""
+        gateway, sink = link.source_gateway, link.sink_address.network
+        if not isinstance(gateway, IPv4Interface) or not isinstance(sink, IPv4Network):
+            return ""  # faults() refuses such a link
+        to, via = embedded_network(self.by.prefix, sink), embedded_interface(self.by.prefix, gateway).ip
+        return f"ip -6 route replace {to} via {via} dev {shlex.quote(link.source.interface)}\n"
 
 
 @dataclass
