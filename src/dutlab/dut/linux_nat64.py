@@ -235,7 +235,7 @@ async def _is_off(host: Host, port: str) -> bool:
 
 
 async def _carried(dut: Host) -> tuple[int, int]:
-    """Return the packets that the kernel gave to the translator, and those that it took from it; zeros if it has ended. Raises HostError."""
+    """Return the packets that the kernel gave to the translator, and those that it took from it; 0 if it has ended. Raises HostError."""
     counters = [f"/sys/class/net/{PORT}/statistics/{way}_packets" for way in ("tx", "rx")]
     done = await dut.run(["cat", *counters], check=False)
     into, out_of = done.text.split() if done.status == 0 else ("0", "0")
