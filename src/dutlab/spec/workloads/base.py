@@ -83,6 +83,8 @@ class WorkloadModel(SpecModel):
     """True if it sends frames that no kernel's network stack makes."""
     goes_to_sink: ClassVar[bool] = False
     """True if its traffic ends at the sink, beyond the DUT."""
+    forms: ClassVar[frozenset[str]] = frozenset()
+    """Factors that change the form of frames on the cables (dutlab.spec.wire_form) with which it can be measured."""
 
     links: tuple[LinkSet, ...] | None = None
     """Sets of links that are loaded at once; None loads each link alone."""

@@ -71,7 +71,7 @@ class FrameWorkload(WorkloadModel):
 
     def misfits_of(self, traffic: Traffic, bounds: Mapping[str, LinkBounds], at: Loc) -> Iterator[tuple[Loc, str]]:
         """Yield faults of `traffic` with the links' IP version; `at` is the place of the extension headers."""
-        versions = {bounds[name].ipv6 for name in self.driven(bounds)}
+        versions = {ipv6 for name in self.driven(bounds) for ipv6 in bounds[name].ip_versions}
         for ipv6 in sorted(versions):
             yield from self.too_short(traffic, ipv6=ipv6)
             for name, what in dict(misfit for mix in self.frame_sizes for misfit in traffic.misfits(mix.shortest, ipv6=ipv6)).items():
@@ -92,7 +92,7 @@ class FrameWorkload(WorkloadModel):
 
     def beyond(self, generator: GeneratorModel, bounds: Mapping[str, LinkBounds]) -> Iterator[tuple[Loc, str]]:
         """Yield (place, reason) where `generator` cannot drive this workload on these links."""
-        versions = {bounds[name].ipv6 for name in self.driven(bounds)}
+        versions = {ipv6 for name in self.driven(bounds) for ipv6 in bounds[name].ip_versions}
         of_testbed = [GeneratorFeature.ROUTED, *(GeneratorFeature.IPV6 if ipv6 else GeneratorFeature.IPV4 for ipv6 in sorted(versions))]
         shared = [
             (("links", i) if self.links else (), GeneratorFeature.SHARED_PORTS)
