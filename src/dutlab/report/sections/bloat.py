@@ -128,8 +128,7 @@ def _columns(of: Sequence[tuple[str, str]]) -> tuple[Column, ...]:
 
 
 def _table(slug: str, title: str, columns: tuple[Column, ...], rows: Sequence[Row], book: NoteBook) -> Table:
-    marks = [v.marks for row in rows for v in row.cells if isinstance(v, Figure)]
-    return Table(slug, title, columns, tuple(rows), book.common(marks))
+    return book.table(slug, title, columns, rows)
 
 
 def _both(link: str) -> str:

@@ -66,8 +66,7 @@ def _table(name: str, groups: Sequence[Group], book: NoteBook) -> Table:
         Column("irregular"),
     ]
     rows = [_row(name, g, columns, book) for g in groups]
-    marks = [cell.marks for row in rows for cell in row.cells if isinstance(cell, Figure)]
-    return Table(f"search-{name}", f"Goal {name}: {_goal_words(name, groups)}", tuple(columns), tuple(rows), book.common(marks))
+    return book.table(f"search-{name}", f"Goal {name}: {_goal_words(name, groups)}", columns, rows)
 
 
 def _row(name: str, group: Group, columns: Sequence[Column], book: NoteBook) -> Row:

@@ -9,7 +9,7 @@ from dutlab.report.model.figures import figure_of, value_of
 from dutlab.report.model.groups import Group, by_size
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import ReadRun, Section
-from dutlab.report.model.table import Column, Figure, Row, Table, Value
+from dutlab.report.model.table import Column, Row, Table, Value
 from dutlab.report.model.words import grouped
 from dutlab.report.sections.headline import NO_UPPER, bounds
 from dutlab.report.sections.state_trials import Head, notes_of, rows_of, trials_table
@@ -100,8 +100,7 @@ def _percentiles(group: Group, figure: str) -> tuple[Value | str, ...]:
 
 
 def _table(slug: str, title: str, columns: Sequence[Column], rows: Sequence[Row], book: NoteBook) -> Table:
-    marks = [cell.marks for row in rows for cell in row.cells if isinstance(cell, Figure)]
-    return Table(slug, title, tuple(columns), tuple(rows), book.common(marks))
+    return book.table(slug, title, columns, rows)
 
 
 def _row(group: Group, *cells: Value | str) -> Row:
