@@ -4,18 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
-from capability import have_netns, need, need_program
+from capability import needs
 from run_records import record_in
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "convergence"
 
-
-@pytest.fixture(autouse=True)
-def _machine(no_leak):
-    need("netns", have_netns())
-    need_program("bird")
+_machine = needs("bird")
 
 
 def run(dutlab, tmp_path, example, routing, **changes):

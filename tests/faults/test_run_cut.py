@@ -11,19 +11,14 @@ import time
 
 import pytest
 
-from capability import have_netns, need, need_program
+from capability import needs
 from dutlab.runner.journal import read_journal, unproven_trials
 from dutlab.tools.engine.binary import find_engine
 from main_job import BOTH_TOOLS, EXPERIMENT, ONCE, SWEEPS, TRIALS, dut_state, events, only_run, processes_in, records
 from processes import eventually, signalled
 from run_records import record_in
 
-
-@pytest.fixture(autouse=True)
-def _machine(no_leak):
-    need("netns", have_netns())
-    need_program("iperf3")
-    need_program("nft")
+_machine = needs("iperf3", "nft")
 
 
 def wait_for(condition):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import forked
-from capability import have_engine, have_netns, need, need_program
+from capability import needs
 from dutlab import labs
 from in_process import cheap_rig
 from processes import eventually
@@ -20,13 +20,7 @@ SHORT = {"duration": "3s", "ramp": "2s", "idle": "1s", "settle": "1s", "probe": 
 BOX = ("--gateway", "192.168.1.1", "--gateway", "10.9.0.254")
 QUEUES_NS = {"queue-20ms": 20e6, "queue-100ms": 100e6}
 
-
-@pytest.fixture(autouse=True)
-def _machine(no_leak):
-    need("netns", have_netns())
-    need("engine", have_engine())
-    for program in ("iperf3", "tc"):
-        need_program(program)
+_machine = needs("engine", "iperf3", "tc")
 
 
 @pytest.mark.timing

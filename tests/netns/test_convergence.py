@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from capability import have_netns, need, need_program
+from capability import needs
 from processes import eventually
 from run_records import record_in
 
@@ -57,10 +57,7 @@ watch: []
 """
 
 
-@pytest.fixture(autouse=True)
-def _machine(no_leak):
-    need("netns", have_netns())
-    need_program("nft")
+_machine = needs("nft")
 
 
 def test_a_loss_of_known_length_is_found_and_a_lost_next_hop_comes_back_with_what_it_had(dutlab, tmp_path):

@@ -6,16 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from capability import have_netns, need, need_program
+from capability import needs
 from run_records import record_in
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
-
-@pytest.fixture(autouse=True)
-def _machine(no_leak):
-    need("netns", have_netns())
-    need_program("nft")
+_machine = needs("nft")
 
 
 @pytest.fixture

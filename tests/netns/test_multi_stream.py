@@ -5,18 +5,12 @@ from __future__ import annotations
 from contextlib import nullcontext
 from pathlib import Path
 
-import pytest
-
-from capability import have_netns, need, need_program
+from capability import needs
 from run_records import record_in
 
 EXAMPLE = Path(__file__).parents[2] / "examples/multi-stream/experiment.yaml"
 
-
-@pytest.fixture(autouse=True)
-def _machine(no_leak):
-    need("netns", have_netns())
-    need_program("nft")
+_machine = needs("nft")
 
 
 def test_each_stream_has_an_account_and_the_answer_names_the_one_that_the_filter_drops(dutlab, tmp_path, monkeypatch):

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from capability import have_netns, need, need_program
+from capability import needs
 from run_records import record_in
 
 EXPERIMENT = """
@@ -22,12 +22,7 @@ repeats: 1
 order: as-written
 """
 
-
-@pytest.fixture(autouse=True)
-def _machine(no_leak):
-    need("netns", have_netns())
-    for program in ("nft", "iperf3", "perf"):
-        need_program(program)
+_machine = needs("nft", "iperf3", "perf")
 
 
 def test_cycles_are_told_by_function_for_each_mode_and_for_their_difference(dutlab, tmp_path):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from capability import have_netns, need, need_program
+from capability import needs
 from processes import eventually
 from run_records import record_in
 
@@ -27,11 +27,7 @@ repeats: 1
 watch: []
 """
 
-
-@pytest.fixture(autouse=True)
-def _machine(no_leak):
-    need("netns", have_netns())
-    need_program("nft")
+_machine = needs("nft")
 
 
 def records(tmp_path):

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from capability import have_netns, need, need_program
+from capability import needs
 from dutlab import labs
 from dutlab.dut import family
 from dutlab.errors import CommandFailed
@@ -23,11 +23,7 @@ from dutlab.tools.manager import Manager
 from dutlab.units import Pps, Seconds
 from run_records import record_in
 
-
-@pytest.fixture(autouse=True)
-def _machine(no_leak):
-    need("netns", have_netns())
-    need_program("nft")
+_machine = needs("nft")
 
 
 def test_tests_of_the_suite_have_their_tables_and_their_place_in_the_report(dutlab, tmp_path, monkeypatch):

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
-from capability import have_netns, need, need_program
+from capability import needs
 from cells import setting_of
 from dutlab import labs
 from dutlab.dut import family
@@ -29,11 +27,7 @@ SEEN = """table inet seen {
 }
 """
 
-
-@pytest.fixture(autouse=True)
-def _machine(no_leak):
-    need("netns", have_netns())
-    need_program("nft")
+_machine = needs("nft")
 
 
 async def test_frames_go_both_ways_over_256_networks_and_the_routes_to_them_are_taken_back(label, tmp_path):

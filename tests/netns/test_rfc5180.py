@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
-from capability import have_netns, need, need_program
+from capability import needs
 from dutlab import labs
 from dutlab.dut import nft_rules
 from dutlab.methods.ports import Offer
@@ -24,11 +22,7 @@ SEEN = """table ip6 seen {
 }
 """
 
-
-@pytest.fixture(autouse=True)
-def _machine(no_leak):
-    need("netns", have_netns())
-    need_program("nft")
+_machine = needs("nft")
 
 
 async def test_a_router_with_25_filters_forwards_every_set_of_headers_and_the_tester_takes_them_in(label):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from capability import have_netns, need, need_program
+from capability import need_program, needs
 from dutlab import labs
 from dutlab.dut import family
 from dutlab.dut.custom import CommandMode
@@ -25,11 +25,7 @@ cd /proc/sys && for f in net/bridge/bridge-nf-call-*tables net/ipv4/ip_forward n
 nft list ruleset
 """
 
-
-@pytest.fixture(autouse=True)
-def _needs():
-    need("netns", have_netns())
-    need_program("nft")
+_machine = needs("nft")
 
 
 @pytest.fixture
