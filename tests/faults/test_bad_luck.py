@@ -25,7 +25,7 @@ from dutlab.hosts.ssh import SshHost
 from dutlab.hosts.ssh_login import Login
 from dutlab.tools.engine.binary import EngineFile, engine_on, find_engine
 from dutlab.tools.iperf3 import tcp
-from main_job import forwarded
+from main_job import forwarded, rules, trial_begun
 from processes import LIMIT_S, eventually, running_with
 from run_records import record_in
 from slow_links import slow_down
@@ -51,18 +51,8 @@ def lab(standing_lab: str) -> str:
     return standing_lab
 
 
-def rules(label: str) -> str:
-    inside = ["ip", "netns", "exec", f"dutlab-{label}-dut"]
-    return subprocess.run([*inside, "nft", "list", "ruleset"], capture_output=True, text=True, check=True).stdout
-
-
 def records(tmp_path: Path) -> list[dict[str, Any]]:
     return [record_in(p) for p in sorted(tmp_path.glob("runs/*/trials/*/record.json"))]
-
-
-def begun(tmp_path: Path) -> bool:
-    journal = next(tmp_path.glob("runs/*/journal.jsonl"), None)
-    return journal is not None and "trial-started" in journal.read_text()
 
 
 def test_a_wall_clock_that_is_set_back_in_mid_trial_is_a_doubt_and_no_end(
@@ -77,7 +67,7 @@ def test_a_wall_clock_that_is_set_back_in_mid_trial_is_a_doubt_and_no_end(
     env = {**python_env, "LD_PRELOAD": str(tmp_path / "clock.so"), "WRONG_CLOCK": str(tmp_path / "seconds")}
     before = rules(lab)
     with subprocess.Popen(argv, cwd=tmp_path, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as run:
-        assert eventually(lambda: begun(tmp_path))
+        assert eventually(lambda: trial_begun(tmp_path))
         before_it = forwarded(lab)
         assert eventually(lambda: forwarded(lab) > before_it + 100), "it is in the middle of it"
         (tmp_path / "seconds").write_text("-3600")

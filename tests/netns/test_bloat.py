@@ -10,7 +10,6 @@ import pytest
 
 import forked
 from capability import needs
-from dutlab import labs
 from in_process import cheap_rig
 from processes import eventually
 from run_records import record_in
@@ -71,13 +70,6 @@ def test_a_port_that_a_killed_command_had_moved_is_back(box, dutlab_in, python_e
 def state(namespace):
     return [subprocess.run(["ip", "netns", "exec", namespace, "ip", *words], capture_output=True, text=True, check=True).stdout
             for words in (["-br", "address"], ["route"])]  # fmt: skip
-
-
-@pytest.fixture
-async def box(label):
-    lab = await labs.up("two-port", label=label)
-    yield lab.namespaces["source"]
-    await labs.down(label)
 
 
 @pytest.fixture

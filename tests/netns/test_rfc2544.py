@@ -17,10 +17,10 @@ from dutlab.runner.device import JournaledDevice
 from dutlab.runner.journal import Journal, pending_undo, read_journal, undo_to_json
 from dutlab.runner.undo import carry_out
 from dutlab.spec.mixes import frame_mix
-from dutlab.tools.engine.engine import Engine, find_engine
 from dutlab.tools.linux_dut.routes import RouteUpdates
 from dutlab.tools.manager import Manager
 from dutlab.units import Pps, Seconds
+from lab_fixtures import engine_in
 from run_records import record_in
 
 _machine = needs("nft")
@@ -71,9 +71,7 @@ async def test_modifiers_reach_the_dut_and_are_gone_afterwards(lab, tmp_path):
 
 
 async def test_frames_leave_in_bursts_at_their_mean_rate_and_broadcasts_are_sent_beside_them_and_counted_by_nobody(lab):
-    hosts = lab.hosts()
-    engine = Engine(hosts, lab.testbed, lab.cpus, str(find_engine()))
-    try:
+    async with engine_in(lab) as (_, engine):
         outcome = await engine.offer(Offer(("a",), frame_mix(512), Pps(1000), Seconds(0.5), broadcast_ratio=0.1))
         (flow,), said = outcome.flows, outcome.raw["engine-source.jsonl"].decode()
         assert flow.intended_frames == 500 and flow.balances and flow.foreign_frames == 0
@@ -82,10 +80,6 @@ async def test_frames_leave_in_bursts_at_their_mean_rate_and_broadcasts_are_sent
         assert flow.intended_frames == 500 and flow.balances
         assert flow.gaps is not None and flow.gaps.p50_ns < 1_000_000, "back to back, where evenly would be 1 ms"
         assert flow.gaps.max_ns > 30_000_000, "and a burst each 50 ms"
-    finally:
-        await engine.close()
-        for host in hosts.values():
-            await host.close()
 
 
 async def state_of(dut):

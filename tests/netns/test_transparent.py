@@ -8,13 +8,11 @@ from pathlib import Path
 import pytest
 
 from capability import need_program, needs
-from dutlab import labs
 from dutlab.dut import family
 from dutlab.dut.custom import CommandMode
 from dutlab.errors import HostError
 from dutlab.spec.experiment import CustomMode
-from dutlab.tools.engine.binary import find_engine
-from dutlab.tools.engine.engine import Engine
+from lab_fixtures import engine_in, lab_up
 from processes import eventually
 from run_records import record_in
 
@@ -31,14 +29,8 @@ _machine = needs("nft")
 @pytest.fixture
 async def bridged(label):
     """The lab `bridge`, its hosts and an engine in it."""
-    lab = await labs.up("bridge", label=label)
-    hosts = lab.hosts()
-    engine = Engine(hosts, lab.testbed, lab.cpus, str(find_engine()))
-    yield lab, hosts, engine
-    await engine.close()
-    for host in hosts.values():
-        await host.close()
-    await labs.down(label)
+    async with lab_up("bridge", label) as lab, engine_in(lab) as (hosts, engine):
+        yield lab, hosts, engine
 
 
 def bad(checks):
