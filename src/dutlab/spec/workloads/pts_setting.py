@@ -9,10 +9,10 @@ from pydantic import Field
 
 from dutlab.spec.drives import parse_size
 from dutlab.spec.workloads.base import LONGEST_TRIAL
+from dutlab.spec.workloads.block_mix import Percent
 from dutlab.spec.workloads.fio import FioSetting, access_options
 from dutlab.spec.workloads.on_drives import DriveSetting
 from dutlab.spec.workloads.setting import DurationSaid, SecondsLong, SecondsOrNone, Words
-from dutlab.spec.workloads.storage_limit import Percent
 from dutlab.units import Seconds
 
 PtsTest = Literal[
