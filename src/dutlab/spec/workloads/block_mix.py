@@ -64,7 +64,7 @@ def faults_of_lists(lists: Mapping[str, Sequence[object] | None]) -> Iterator[In
 
 
 def faults_of_blocks(sizes: Sequence[str]) -> Iterator[InitErrorDetails]:
-    """Yield a fault for each block size that is no multiple of a sector, or is too large."""
+    """Yield a fault for each block size that is not a multiple of a sector or is too large."""
     for size in sizes:
         try:
             if parse_size(size) % _SECTOR or not 0 < parse_size(size) <= LARGEST_BLOCK:
