@@ -26,7 +26,6 @@ _BARE = "value"
 
 def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
     """Read the file `name`. Raises InputError."""
-    del options
     values, unread = list[tuple[str, float]](), list[str]()
     for number, line in enumerate(data.decode("utf-8", "replace").splitlines(), 1):
         if not line.strip() or line.lstrip().startswith("#"):

@@ -31,7 +31,6 @@ _SHARE = Unit("%", 1.0, 0)
 
 def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """Return the section: a row per mode, load and phase, and a timeline of each load's first repeat."""
-    del read
     rows = [g.row((_asked(g, groups), phase, *_values(g, phase, book))) for g in groups for phase in PHASES]
     rebuilds = [g.row((_asked(g, groups), *(value_or_dash(g, c.figure, book) for c in _REBUILD))) for g in groups]
     loads = Column("asked", shown=any(_asked(g, groups) for g in groups))

@@ -66,7 +66,6 @@ the proxy. Requests of a proxy are counted at the server."""
 
 def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """Return the section: a table of results, and one of each test's trials."""
-    del read
     groups = by_size(groups, labels)
     with_tls = any(g.cell.setting_as(ConnectionsSetting).tls for g in groups)
     results = [(head, figure) for head, figure in _RESULTS if with_tls or not figure.startswith("tls_")]

@@ -37,7 +37,6 @@ _WORDS = {FAILURE: "fails", REVERSION: "comes back"}
 
 def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """Return the section: tables of losses and of times with a row per mode, event and part; the rate around the first event of each."""
-    del read, labels
     resolution = _resolution(groups, book)
     return Section(
         slug="convergence",

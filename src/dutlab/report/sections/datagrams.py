@@ -23,7 +23,6 @@ _FIGURES = (
 
 def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """Return the section: a row per mode, link and length, and for each link a curve of the received rate over length."""
-    del read, book
     columns = (Column("link"), Column("payload, bytes"), *(Column(head, figure) for head, figure in _FIGURES))
     notes = trial_notes(groups)
     return Section(

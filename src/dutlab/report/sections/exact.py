@@ -29,7 +29,6 @@ that waits for memory or another core counts as one too."""
 
 def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """Return the section: a row per mode, size and other varied setting."""
-    del run
     settings = {id(g): g.cell.setting_as(ExactSetting) for g in groups}
     varied = [key for key in _HEADS if len({getattr(of, key) for of in settings.values()}) > 1]
     groups = sorted(groups, key=lambda g: (_place(g), labels.index(g.label)))

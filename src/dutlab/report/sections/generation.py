@@ -19,7 +19,6 @@ _WORK = {"frames": "frames", "copies": "frames and copies", "checksums": "frames
 
 def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """Return the section: a row per mode, link, kind of work and frame size, a column per number of streams."""
-    del read
     counts = sorted({_asked(g)[1] for g in groups})
     rows = [row for label in labels for row in _rows([g for g in groups if g.label == label], counts, book)]
     columns = [Column("link"), Column("work"), Column("frames")]

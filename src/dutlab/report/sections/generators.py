@@ -32,7 +32,6 @@ _HEADS = ("generator", "frames", "link")
 
 def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """Return the section: a row per generator, streams, sending host, frame size and link, and curves over frame size by mode and link."""
-    del read
     groups = sorted(groups, key=_place)
     rows = [_row(g, link, book) for g in groups for link in _flows(g)]
     columns = (*(Column(head) for head in _HEADS), *(Column(head, figure) for head, figure in _FIGURES))

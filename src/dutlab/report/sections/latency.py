@@ -21,7 +21,6 @@ _FULL_S = 120.0
 
 def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """Return the section: a row per mode, frame size, link and share, and a curve per mode, frame size and link."""
-    del read
     groups = by_size(groups, labels)
     rows = [row for g in groups for link in g.cell.links for row in _rows(g, link, book)]
     columns = (Column("frames"), Column("link"), Column("load"), *(Column(head, figure) for head, figure in _COLUMNS))

@@ -44,7 +44,6 @@ _LINES = (("intended", "intended_pps"), ("offered", "offered_pps"), ("received",
 
 def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """Return the section: a row per mode, frame size and direction, sums first, and a curve per mode and frame size."""
-    del read
     groups = by_size(groups, labels)
     unit, wire = rate_unit(groups, "max_received_pps"), rate_unit(groups, "max_received_bps_l1")
     profile = {id(g): words for g, words in zip(groups, profiles(groups), strict=True)}

@@ -38,7 +38,6 @@ class _StreamOfGroup:
 
 def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """Return the section: one table per stream, with a row per mode and link."""
-    del read
     groups = sorted(groups, key=lambda g: (labels.index(g.label), len(g.cell.links), g.cell.links))
     by_stream: dict[str, list[_StreamOfGroup]] = {}
     for group in groups:

@@ -38,7 +38,6 @@ _LINE, _RIG = Column("of line rate", "ndr/line_ratio"), Column("headroom", "head
 
 def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """Return the section: one table with a row per mode, link and frame size."""
-    del labels
     known = {name for g in groups for r in g.measured for name in r.figures.get(g.cell.link_label, ())}
     lines = any(ceiling_of(g, g.cell.link_label, "received_pps") for g in groups)
     columns = [

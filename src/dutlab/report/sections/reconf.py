@@ -29,7 +29,6 @@ _OPEN = ("frames pass afterwards", "open_ratio")
 
 def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """Return the section: a row per mode, change, frame size and link, and a curve of all changes in their order."""
-    del read, labels
     fails = any(g.cell.setting_as(ReconfSetting).failure for g in groups)
     silent = any(figure_name(name).measure == _SILENCE[1] for g in groups for r in g.measured for of in r.figures.values() for name in of)
     shown = (*_COLUMNS, *([_OPEN] if fails else []), *([_SILENCE] if silent else []))

@@ -96,7 +96,6 @@ _SHOWN = (
 
 def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """Return the section: a table per test with a row per mode, set of links and frame size; curves of throughput and frame loss."""
-    del read, labels
     scaled = _scale_words(groups)
     tables = [_table(shown, scaled, groups, book) for shown in _SHOWN if _asked(groups, shown.test)]
     tables += variants(groups, scaled, book)

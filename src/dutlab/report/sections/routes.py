@@ -23,7 +23,6 @@ the easy case for a trie: a real table has gaps and several lengths."""
 
 def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """Return the section: one table, and a curve per link and frame size with a line per mode."""
-    del read
     groups = sorted(groups, key=lambda g: (labels.index(g.label), g.cell.link_label, g.cell.setting.size, _count(g)))
     rates = _rates(groups)
     rows = [_row(g, rates, book) for g in groups]

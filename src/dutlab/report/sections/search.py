@@ -32,7 +32,6 @@ _COSTS = (("trials", "search_trials"), ("sent for", "search_sent_s"), ("saved", 
 
 def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """Return the section: a table per goal, one of other definitions, and a curve per set of links and frame size."""
-    del read
     groups = sorted(groups, key=lambda g: (labels.index(g.label), _order(g)))
     names = list(dict.fromkeys(str(row["name"]) for g in groups for r in g.measured for row in r.tables.get("goals", ())))
     tables = [_table(name, groups, book) for name in names] or [_without_result(groups)]

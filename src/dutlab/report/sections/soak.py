@@ -30,7 +30,6 @@ _LEAD = "One rate for a long time. A loss event is a stretch of seconds in which
 
 def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """Return the section of results at one rate, and of critical rates."""
-    del read, labels
     sought, at_one_rate = [g for g in groups if critical_part.seeks_rate(g)], [g for g in groups if not critical_part.seeks_rate(g)]
     leads = [words for words, some in ((_LEAD, at_one_rate), (critical_part.LEAD, sought)) if some]
     return Section(

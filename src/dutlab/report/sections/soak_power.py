@@ -51,7 +51,6 @@ _Rows = Sequence[Mapping[str, float | str | None]]
 
 def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """Return the section: a row per mode and phase, a row per temperature, and the timeline of each cell's first repeat."""
-    del read
     suffix = _simulated(groups)
     states = [row for g in groups for row in _states(g, book)]
     tables = [book.table(STATES, f"States of the DUT{_meter(groups)}{suffix}", _heads(states), states)]

@@ -42,7 +42,6 @@ a flow counts if its answer comes through too. Next to them is what the DUT itse
 
 def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """Return the section: a table of results, one of each test's trials, and a curve."""
-    del read
     groups = sorted(groups, key=lambda g: labels.index(g.label))
     rows = [_row(g, book) for g in groups]
     columns = (Column("frames"), Column("link"), *(Column(head, figure) for head, figure in _RESULTS))

@@ -42,7 +42,6 @@ connections the DUT knows (section 4.6). The DUT's own counters decide nothing."
 
 def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """Return the section: a table for each requested test, and tables of every trial."""
-    del read
     groups = by_size(groups, labels)
     tables = (_establishment(groups, book), _loaded(groups, book), _tear_down(groups, book), _capacity(groups, book))
     return Section(

@@ -29,7 +29,6 @@ _HEADLINES = ("lat_p999_ns", "lat_p99_ns", "lat_p50_ns")
 
 def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """Return the section: a table for each loop with a row per mode, set of drives, mix, block size and rate, and curves over the rate."""
-    del read
     groups = sorted(groups, key=lambda g: (_place(g), in_order(_setting(g).bs), labels.index(g.label)))
     tables = (
         ("storage-latency-open", "Open loop: from the instant at which an I/O was due", _OPEN),

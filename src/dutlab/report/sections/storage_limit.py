@@ -37,7 +37,6 @@ _PLOTS = (("iops", "iops", "IOPS"), ("latency", "clat_mean_ns", "mean latency"))
 
 def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """Return the section: a row per mode, set of drives, mix and block size, and curves of IOPS and latency per set and mix."""
-    del read
     groups = sorted(groups, key=lambda g: (_place(g), in_order(_block(g)), labels.index(g.label)))
     rows = [
         g.row(

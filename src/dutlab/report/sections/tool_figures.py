@@ -68,7 +68,6 @@ class _Table:
 
 def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """Return the section: one table per direction, with a row per mode, drives and settings, and a column per figure."""
-    del read
     workload = groups[0].cell.workload
     groups = sorted(groups, key=lambda g: (labels.index(g.label), len(g.cell.links), g.cell.link_label, _settings(g)))
     figures = list(dict.fromkeys(name for g in groups for r in g.measured for of in r.figures.values() for name in of))

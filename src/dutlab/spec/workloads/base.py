@@ -117,12 +117,10 @@ class WorkloadModel(SpecModel):
 
     def incompatibilities(self, bounds: Mapping[str, LinkBounds]) -> Iterator[tuple[Loc, str]]:
         """Yield (place in its body, reason) where links with these `bounds` cannot carry the workload."""
-        del bounds
         return iter(())
 
     def unfit(self, written: Mapping[str, Any], bed: TestbedShape) -> Iterator[tuple[Loc, str]]:
         """Yield (place in its body, reason) where `bed` lacks something that the workload names; `written` is the experiment as written."""
-        del written, bed
         return iter(())
 
     def link_sets(self, every_link: Iterable[str]) -> tuple[LinkSet, ...]:

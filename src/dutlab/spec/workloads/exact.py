@@ -151,12 +151,10 @@ class ExactWorkload(WorkloadModel):
 
     def link_sets(self, every_link: Any) -> tuple[LinkSet, ...]:  # noqa: ANN401 the base's
         """Return no sets, since the workload drives no link."""
-        del every_link
         return ()
 
     def drives(self, every_link: Mapping[str, Any]) -> Iterator[WorkloadDrive]:
         """Yield one drive per combination of settings."""
-        del every_link
         for offload, mtu, tunnels, routes, rules, flows, mix in product(
             self.offload, self.mtu, self.tunnels, self.routes, self.rules, self.flows, self.frame_sizes
         ):

@@ -126,7 +126,6 @@ class DriveWorkload(WorkloadModel):
 
     def link_sets(self, every_link: Any) -> tuple[LinkSet, ...]:  # noqa: ANN401 the base's
         """Return no sets, since the workload drives no link."""
-        del every_link
         return ()
 
     def incompatibilities(self, bounds: Mapping[str, Any]) -> Iterator[tuple[Loc, str]]:
