@@ -12,7 +12,7 @@ import click
 import pytest
 from jsonschema import validate
 
-from dutlab.cli.main import dutlab
+from dutlab.cli.main import dutlab, main
 from dutlab.cli.manner import Manner
 from dutlab.errors import InputError
 from dutlab.plan.plan import Plan
@@ -25,10 +25,18 @@ Ended = tuple[int, str, str]
 
 
 @pytest.fixture
-def ended(command: Callable[..., Ended], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Ended]:
+def ended(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Callable[..., Ended]:
     """Runs the command in an empty folder: status, standard output, standard error."""
     monkeypatch.chdir(tmp_path)
-    return command
+
+    def run(*argv: str) -> Ended:
+        monkeypatch.setattr(sys, "argv", ["dutlab", *argv])
+        with pytest.raises(SystemExit) as end:
+            main()
+        said = capsys.readouterr()
+        return end.value.code if isinstance(end.value.code, int) else 0, said.out, said.err
+
+    return run
 
 
 def at_a_terminal(monkeypatch: pytest.MonkeyPatch, *, agrees: bool) -> list[str]:

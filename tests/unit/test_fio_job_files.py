@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from disk_experiments import loaded
 from dutlab.cli.run import plan
 from dutlab.errors import SpecRefused
 from dutlab.hosts.local import LocalHost
 from dutlab.plan.cell import Cell
+from dutlab.spec.experiment import Experiment
+from dutlab.spec.loader import load_experiment
 from dutlab.spec.workloads.fio import FioSetting, FioWorkload
 from dutlab.spec.workloads.fio_job import results, stages
 from dutlab.subject import figure_name
@@ -45,6 +46,14 @@ DRIVE = "server:d1"
 
 def setting(job: str, **given: Any) -> FioSetting:
     return FioSetting(options={}, job=job, **{"writes": True, "ramp_s": 5.0, "duration_s": 30.0, **given})
+
+
+def loaded(folder: Path, body: dict[str, object]) -> Experiment:
+    (folder / "t.yaml").write_text("testbed: t\nhosts: {server: {local: true, drives: {d1: {by-id: nvme-ACME_1, destroy: yes}}}}\n")
+    (folder / "e.yaml").write_text(
+        f"experiment: e\ntestbed: t.yaml\nfactors: {{mode: [as-found]}}\nworkloads:\n  - fio: {json.dumps(body)}\n"
+    )
+    return load_experiment(folder / "e.yaml")
 
 
 def job(name: str, way: str, iops: float, ns: int) -> dict[str, object]:
@@ -152,20 +161,20 @@ def test_jobs_at_the_same_time_are_added_up_and_told_apart() -> None:
 )
 def test_what_a_file_asks_and_dutlab_does_otherwise_is_refused_with_its_place(lines, place, named, tmp_path) -> None:
     with pytest.raises(SpecRefused) as refused:
-        loaded(tmp_path, "fio", json.dumps({"job": lines}))
+        loaded(tmp_path, {"job": lines})
     (fault,) = refused.value.faults
     assert fault.path.endswith(place) and all(word in fault.what for word in named)
 
 
 def test_drives_of_one_trial_are_loaded_at_once(tmp_path: Path) -> None:
     with pytest.raises(SpecRefused) as refused:
-        loaded(tmp_path, "fio", json.dumps({"options": {"rw": "read", "stonewall": 1}}))
+        loaded(tmp_path, {"options": {"rw": "read", "stonewall": 1}})
     assert [fault.path.rpartition(".")[2] for fault in refused.value.faults] == ["stonewall"]
 
 
 def test_times_that_agree_are_taken_and_what_dutlab_sets_is_named(tmp_path: Path) -> None:
     text = "[global]\nruntime=1m\ntime_based\nfilename=/dev/sdx\nsize=4G\n[a]\nrw=read\n"
-    ((of, _),) = loaded(tmp_path, "fio", json.dumps({"job": text, "duration": "60s"})).workloads[0].settings()  # type: ignore[attr-defined]
+    ((of, _),) = loaded(tmp_path, {"job": text, "duration": "60s"}).workloads[0].settings()  # type: ignore[attr-defined]
     assert "filename=/dev/sdx" in of.not_taken and "size=4G" in of.not_taken
     assert "runtime" not in of.not_taken and "time_based" not in of.not_taken
     assert setting(FOUR).not_taken == ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from click.shell_completion import ShellComplete
 from ruamel.yaml import YAML
 
 from dutlab import labs
-from dutlab.cli.main import dutlab
+from dutlab.cli.main import dutlab, main
 from dutlab.cli.manner import Manner
 from dutlab.cli.measure import measure
 from dutlab.cli.one_workload import default_mode, given_workload, lab_of
@@ -26,10 +27,17 @@ Said = tuple[int, str]
 
 
 @pytest.fixture
-def said(command: Callable[..., tuple[int, str, str]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Said]:
+def said(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Callable[..., Said]:
     """Runs the command in an empty folder: its status and what it wrote to standard error."""
     monkeypatch.chdir(tmp_path)
-    return lambda *argv: command(*argv)[::2]
+
+    def ended(*argv: str) -> Said:
+        monkeypatch.setattr(sys, "argv", ["dutlab", *argv])
+        with pytest.raises(SystemExit) as end:
+            main()
+        return int(end.value.code or 0), capsys.readouterr().err
+
+    return ended
 
 
 def body(kind: str, *settings: str, **of_options: object) -> Any:

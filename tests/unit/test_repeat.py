@@ -13,7 +13,6 @@ from click.testing import CliRunner
 
 from dutlab.cli import loop
 from dutlab.cli import repeat as cli
-from dutlab.cli.manner import Manner
 from dutlab.errors import DutlabError, InputError
 from dutlab.plan.plan import Plan
 from dutlab.runner.execution import RunOptions
@@ -96,14 +95,14 @@ def test_a_strangers_run_shows_what_it_holds_and_no_host_of_it_is_reached(strang
 def test_a_strangers_run_that_is_trusted_is_carried_out_in_its_order(strangers, tmp_path, monkeypatch) -> None:
     begun = list[tuple[Work, str]]()
 
-    def again(_: Manner, work: Work, run: str, __: Path) -> Any:
+    def again(work: Work, run: str, *_: object) -> Any:
         begun.append((work, run))
         raise InputError("enough")
 
     async def differing(*_: object) -> list[str]:
         return ["differs here:"]
 
-    monkeypatch.setattr(Manner, "repeat_work", again)
+    monkeypatch.setattr(cli, "_again", again)
     monkeypatch.setattr(cli, "_differing", differing)
     assert CliRunner().invoke(cli.repeat, [str(strangers.path), "--trust"]).output == "differs here:\n"
     assert [(work.plan, name) for work, name in begun] == [(Plan.from_json(strangers.plan), strangers.name)]
@@ -121,7 +120,7 @@ def test_what_differs_here_is_listed_once_and_nothing_is_measured(run: RunFolder
         return {"source": here, "dut": {**here, "interfaces": {"ix0": {"driver": "ix", "firmware": "2"}}}}
 
     monkeypatch.setattr(cli, "_facts_now", now)
-    monkeypatch.setattr(Manner, "repeat_work", lambda *_: pytest.fail("--dry-run measures nothing"))
+    monkeypatch.setattr(cli, "_again", lambda *_: pytest.fail("--dry-run measures nothing"))
     done = CliRunner().invoke(cli.repeat, [str(run.path), "--dry-run"])
     rows = [tuple(line.split()) for line in done.output.splitlines()[2:] if "─" not in line]
     assert ("kernel.release", "5.4.0", "6.1.0") in rows and ("versions.iperf3", "3.7", "3.12") in rows

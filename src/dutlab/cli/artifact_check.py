@@ -104,8 +104,7 @@ class ArtifactCheck:
             if work is None or (left is not None and left <= 0):
                 out.append(self._judged(of, None, None))
                 continue
-            manner = replace(self._manner, budget_s=left)
-            folder = manner.repeat_work(work, of.group.newest.name, self._runs).folder
+            folder = self._measured(work, of.group.newest.name, replace(self._manner, budget_s=left))
             report_finished([folder])
             out.append(self._judged(of, open_run(folder), folder))
         return out
@@ -189,6 +188,15 @@ class ArtifactCheck:
         from dutlab.runner.repeat import to_repeat
 
         return None if group.is_imported else to_repeat(group.newest.path, testbed=self._bed, trusted=True)
+
+    def _measured(self, work: Work, run: str, manner: Manner) -> Path:
+        import sys
+
+        from dutlab.runner.execution import RunOptions
+        from dutlab.tools.engine.binary import find_engine
+
+        options = RunOptions(runs=self._runs, engine_binary=find_engine(), command=("dutlab", *sys.argv[1:]))
+        return manner.carry_out_work(work, options, beside={"repeated_run": run}).folder
 
     def _judged(self, of: ClaimedGroup, new: ComparedRun | None, folder: Path | None) -> JudgedGroup:
         from dutlab.report.questions.repeated import judged, same_processors

@@ -79,16 +79,6 @@ class Manner:
         self.insist_on_time(work.plan)
         return run_in_order(carry_out_work(work, self.options(options), self.console(), beside=beside))
 
-    def repeat_work(self, work: Work, run: str, runs: Path) -> RunResult:
-        """Carry out the work that repeats a run of this name."""
-        import sys
-
-        from dutlab.runner.execution import RunOptions
-        from dutlab.tools.engine.binary import find_engine
-
-        options = RunOptions(runs=runs, engine_binary=find_engine(), command=("dutlab", *sys.argv[1:]))
-        return self.carry_out_work(work, options, beside={"repeated_run": run})
-
     def in_time(self, kind: str, settings: Sequence[str], make: Callable[[Sequence[str]], LoadedExperiment]) -> LoadedExperiment:
         """Return the experiment that `make` makes of the settings. If the workload has a budget for each trial, set it to a share."""
         definition = make(settings)

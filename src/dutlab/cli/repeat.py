@@ -17,6 +17,8 @@ from dutlab.errors import InputError
 if TYPE_CHECKING:
     from dutlab.analysis.differences import ValueDifference
     from dutlab.hosts.host import Host
+    from dutlab.runner.progress import RunResult
+    from dutlab.runner.run import Work
     from dutlab.spec.testbed import Testbed
 
 _COMPARED = ("clocksource", "cpu", "kernel", "machine", "memory_bytes", "mitigations", "os", "versions", "virtual")
@@ -70,7 +72,7 @@ def repeat(*, run_folder: Path, testbed_file: Path | None, dry_run: bool, trust:
         say_words(line, err=manner.form != "text")
     if dry_run:
         return
-    result = manner.repeat_work(work, run_folder.resolve().name, runs)
+    result = _again(work, run_folder.resolve().name, runs, manner)
     if manner.form != "text":
         manner.finish([result])
     manner.print_answers([result.folder])
@@ -81,6 +83,16 @@ def repeat(*, run_folder: Path, testbed_file: Path | None, dry_run: bool, trust:
     for line in lines:
         answer(line)
     click.get_current_context().exit(result.exit_status)
+
+
+def _again(work: Work, run: str, runs: Path, manner: Manner) -> RunResult:
+    import sys
+
+    from dutlab.runner.execution import RunOptions
+    from dutlab.tools.engine.binary import find_engine
+
+    options = RunOptions(runs=runs, engine_binary=find_engine(), command=("dutlab", *sys.argv[1:]))
+    return manner.carry_out_work(work, options, beside={"repeated_run": run})
 
 
 async def _differing(run: Path, testbed: Testbed) -> list[str]:

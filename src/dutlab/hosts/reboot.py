@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
 
 from dutlab.errors import HostError
 from dutlab.hosts.host import Host, OverConnection
@@ -36,29 +35,20 @@ async def insist_on_rebootable(host: Host) -> str:
 async def reboot(host: Host, within_s: float) -> None:
     """Reboot a host, and return once it answers from a new boot. Raises NotBack after `within_s`, HostError when the command fails."""
     before = await insist_on_rebootable(host)
-
-    async def is_back() -> bool:
-        return (await host.run(_WHICH_BOOT, timeout_s=_ANSWERS_S)).text.strip() != before
-
+    why = "it is still in the same boot"
     with contextlib.suppress(HostError):  # the connection ends with it
         await host.run(_REBOOT, timeout_s=min(_ANSWERS_S, within_s))
-    if why := await why_not(is_back, within_s, "it is still in the same boot"):
-        raise NotBack(
-            f"was rebooted and is not back after {within_s:g} s: {why}",
-            host=host.name,
-            remedy="look at its console; once it is back, `dutlab undo RUN` restores it, and `dutlab resume RUN` continues",
-        )
-
-
-async def why_not(look: Callable[[], Awaitable[bool]], within_s: float, why: str) -> str:
-    """Call `look` until it returns True; then return an empty string, or else the last HostError, or `why` without one."""
     with contextlib.suppress(TimeoutError):
         async with own_timeout(within_s):
             while True:
                 try:
-                    if await look():
-                        return ""
+                    if (await host.run(_WHICH_BOOT, timeout_s=_ANSWERS_S)).text.strip() != before:
+                        return
                 except HostError as error:
                     why = error.what
                 await asyncio.sleep(_LOOK_S)
-    return why
+    raise NotBack(
+        f"was rebooted and is not back after {within_s:g} s: {why}",
+        host=host.name,
+        remedy="look at its console; once it is back, `dutlab undo RUN` restores it, and `dutlab resume RUN` continues",
+    )

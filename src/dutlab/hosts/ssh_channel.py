@@ -75,6 +75,7 @@ class ChannelCarrier(asyncssh.SSHClientSession[bytes]):
         self._told_by_sshd(status)
 
     def exit_signal_received(self, signal: str, core_dumped: bool, msg: str, lang: str) -> None:  # noqa: FBT001 asyncssh's names
+        del core_dumped, msg, lang
         self._told_by_sshd(-_number_of(signal))
 
     def pause_writing(self) -> None:

@@ -54,8 +54,7 @@ from dutlab.store.record import TrialRecord
 from dutlab.store.record_reader import with_parts
 from dutlab.store.run_folder import NewerRun, RunFolder
 from dutlab.subject import Way, subject_of
-from dutlab.workload_plug import DRIVE, WorkloadPlug
-from dutlab.workloads import ANY_FIGURES, WORKLOADS, named, plug_of
+from dutlab.workloads import ANY_FIGURES, DRIVE, WORKLOADS, WorkloadPlug, named, plug_of
 
 if TYPE_CHECKING:
     from dutlab.analysis.doctor import Finding

@@ -7,6 +7,7 @@ host on; passwords stay in the environment.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from collections.abc import Awaitable, Callable, Mapping
 
@@ -15,13 +16,13 @@ from pydantic import TypeAdapter
 from dutlab.dut.mode import UndoStep
 from dutlab.errors import HostError
 from dutlab.hosts.host import Host
-from dutlab.hosts.reboot import why_not
+from dutlab.hosts.own_time import own_timeout
 from dutlab.power import HostPower
 from dutlab.spec.power import Power, PowerSpec
 from dutlab.spec.testbed import Testbed
 
 _POWER: TypeAdapter[PowerSpec | None] = TypeAdapter(Power)
-_ANSWERS_S = 15.0
+_ANSWERS_S, _LOOK_S = 15.0, 0.5
 
 
 def on_step(host: str, spec: PowerSpec) -> UndoStep:
@@ -52,12 +53,21 @@ async def until_it_answers(host: Host, within_s: float) -> None:
 
 async def until(look: Callable[[], Awaitable[bool]], within_s: float, host: str) -> None:
     """Call `look` until it returns True. Raises HostError with the last error if it does not within `within_s`."""
-    if why := await why_not(look, within_s, "no frame came through it"):
-        raise HostError(
-            f"was switched on and is not back after {within_s:g} s: {why}",
-            host=host,
-            remedy="look at its console; `back-within` of its `power:` says how long it may take",
-        )
+    why = "no frame came through it"
+    with contextlib.suppress(TimeoutError):
+        async with own_timeout(within_s):
+            while True:
+                try:
+                    if await look():
+                        return
+                except HostError as error:
+                    why = error.what
+                await asyncio.sleep(_LOOK_S)
+    raise HostError(
+        f"was switched on and is not back after {within_s:g} s: {why}",
+        host=host,
+        remedy="look at its console; `back-within` of its `power:` says how long it may take",
+    )
 
 
 async def revived(hosts: Mapping[str, Host], testbed: Testbed, journal: Callable[..., None]) -> tuple[str, ...]:

@@ -25,11 +25,11 @@ from dutlab.hosts.local import THIS_MACHINE, LocalHost
 from dutlab.hosts.private_folder import new_private_folder, private_folder
 from dutlab.hosts.programs import all_there, insist, missing_on
 from dutlab.hosts.reach import hosts_of
+from dutlab.methods.ports import Bench, Generator, Measured, Method
 from dutlab.methods.undisturbed import LAB_RIG_PLACES, MOST_AGAIN, RIG_PLACES, Undisturbed
 from dutlab.plan.cell import Cell
 from dutlab.runner.at_rest import DutAtRest
 from dutlab.runner.device import JournaledDevice
-from dutlab.runner.drivers import Driver, bench_of, driver_of, generators_of
 from dutlab.runner.guest_watch import GuestWatch
 from dutlab.runner.held_links import HeldLinks
 from dutlab.runner.host_power import revived
@@ -40,7 +40,7 @@ from dutlab.runner.needs import hosts_of_drives, left_out, missing_of, needs_of
 from dutlab.sensors.cpu_account import AccountReader, accounts_of, hidden_notes
 from dutlab.sensors.watch import missing_for
 from dutlab.spec.experiment import CustomMode, Experiment
-from dutlab.spec.generators import ENGINE
+from dutlab.spec.generators import ENGINE, GeneratorModel
 from dutlab.spec.known import BLACK_BOX, EXACT, RUN_ENGINE, WITHOUT_LINKS, modes_of
 from dutlab.spec.links import DUT
 from dutlab.spec.testbed import Testbed
@@ -48,15 +48,24 @@ from dutlab.spec.workloads import Need, model_of
 from dutlab.store.calibration import Calibration
 from dutlab.systems.modes import DeclaredMode
 from dutlab.tools.engine.binary import EngineFile, brought_again, engine_on
+from dutlab.tools.engine.connections import EngineConnections
 from dutlab.tools.engine.engine import Engine
-from dutlab.tools.generator_tool import GeneratorSite
+from dutlab.tools.generator_tool import GeneratorSite, GeneratorTool
+from dutlab.tools.generators.registry import make
+from dutlab.tools.iperf3.transfers import Iperf3Transfers
+from dutlab.tools.linux_dut.flows import LinuxFlows
+from dutlab.tools.linux_dut.routes import LinuxRoutes, RouteUpdates
+from dutlab.tools.manager import Manager
 from dutlab.tools.ping import Ping, ProbesByEnds
-from dutlab.workloads import WORKLOADS, named, plug_of
+from dutlab.workloads import WORKLOADS, LoadPattern, WorkloadPlug, named, plug_of
 
 Ask = Callable[[str], Awaitable[str]]
 """Asks a person, and returns the answer."""
 Lease = Callable[[Mapping[str, Host]], AbstractAsyncContextManager[None]]
 """Function that holds the hosts for this run during a context. Raises InUse."""
+
+Driver = Callable[[Cell], Awaitable[Measured]]
+"""Function that carries out the workload of one trial. Raises MeasurementError, HostError."""
 
 
 @dataclass(frozen=True)
@@ -323,7 +332,7 @@ async def _set_up(
     )
     readings = LiveReadings(testbed.sensors)
     bench = replace(
-        bench_of(site, device),
+        _bench(site, device),
         tell=tell,
         ask=ask,
         readings=readings,
@@ -336,7 +345,7 @@ async def _set_up(
         most_again=MOST_AGAIN if experiment.disturbed == "repeat" else 0,
         rig_places=LAB_RIG_PLACES if lab is not None and lab.ends_here else RIG_PLACES,
     )
-    generators = generators_of(cells, site)
+    generators = _generators(cells, site)
     async with closing(*generators.values(), engine):
         looks: dict[str, Callable[[], Awaitable[str]]] = {ENGINE.kind: engine.check} if framed else {}  # it also verifies modes
         for cell in cells:
@@ -350,7 +359,7 @@ async def _set_up(
             site=site,
             modes=modes,
             device=device,
-            drivers={plug.name: driver_of(plug, bench, generators, undisturbed, site) for plug in WORKLOADS.values() if plug.settings},
+            drivers={plug.name: _driver(plug, bench, generators, undisturbed, site) for plug in WORKLOADS.values() if plug.settings},
             prober=prober,
             versions=versions,
             accounts=accounts,
@@ -360,3 +369,56 @@ async def _set_up(
             lab=lab,
             readings=readings,
         )
+
+
+def _bench(site: GeneratorSite, device: JournaledDevice) -> Bench:
+    """Return the tools of methods; those for the DUT's tables exist only on Linux."""
+    testbed = site.testbed
+    bench = Bench(
+        site.engine,
+        {link.name: link.speed for link in testbed.links.values()},
+        device=device,
+        addresses={link.name: (link.source_address.ip, link.sink_address.ip) for link in testbed.links.values()},
+        management=Manager(site.hosts, testbed),
+        connections=EngineConnections(site.hosts, testbed, site.cpus, site.engine.binaries, device.announce),
+        transfers=Iperf3Transfers(site.hosts, testbed, site.cpus, site.tell),
+    )
+    if any(link.is_transparent for link in testbed.links.values()):  # it has no address for management, and no routes
+        return replace(bench, management=None, states=LinuxFlows(device.dut, device.announce) if device.dut.system.kernel_tables else None)
+    if not device.dut.system.kernel_tables:
+        return bench
+    return replace(
+        bench,
+        routes=LinuxRoutes(device.dut, testbed, device.announce),
+        states=LinuxFlows(device.dut, device.announce),
+        updates=RouteUpdates(device.dut, testbed, device.announce),
+    )
+
+
+def _generators(cells: Sequence[Cell], place: GeneratorSite) -> dict[GeneratorModel, GeneratorTool]:
+    """Return every generator other than the engine that sends frames of these cells."""
+    return {model: make(model, place) for model in dict.fromkeys(cell.generator for cell in cells) if model is not None}
+
+
+def _driver(
+    plug: WorkloadPlug,
+    bench: Bench,
+    generators: Mapping[GeneratorModel, GeneratorTool],
+    undisturbed: Callable[[Generator], Undisturbed],
+    site: GeneratorSite,
+) -> Driver:
+    """Return the driver of a workload: its tool, or its method with each cell's generator, which repeats loads that were disturbed."""
+
+    async def by_tool(cell: Cell) -> Measured:
+        tool: Callable[[GeneratorSite, Cell], Awaitable[Measured]] = named(plug.tool)
+        return await tool(site, cell)
+
+    async def by_method(cell: Cell) -> Measured:
+        method: Method = named(plug.method)
+        plain = bench.generator if cell.generator is None else generators[cell.generator]
+        generator = undisturbed(plain)
+        if plug.load is not LoadPattern.SEVERAL:  # a trial of one load is repeated as a whole if it was disturbed
+            generator = replace(generator, most_again=0)
+        return generator.counted(await method(replace(bench, generator=generator, plain=plain, again=generator.most_again), cell))
+
+    return by_tool if plug.tool else by_method

@@ -72,4 +72,5 @@ class Reconnecting:
 
 def make(spec: NutSensor, site: SensorSite) -> Asked:
     """Return the sensor that `spec` describes; it always runs on this machine."""
+    del site
     return Asked(spec, lambda: Reconnecting(spec))

@@ -102,4 +102,5 @@ def _word(of: Any, otherwise: str) -> str:  # noqa: ANN401
 
 def make(spec: RedfishSensor, site: SensorSite) -> Asked:
     """Return the sensor that `spec` describes; it always runs on this machine."""
+    del site
     return Asked(spec, lambda: RedfishController(spec))

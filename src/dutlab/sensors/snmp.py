@@ -141,4 +141,5 @@ def _credentials(spec: SnmpDevice) -> CommunityData | UsmUserData:
 
 def make(spec: SnmpSensor, site: SensorSite) -> Asked:
     """Return the sensor that `spec` describes; it always runs on this machine."""
+    del site
     return Asked(spec, lambda: SnmpAgent(spec))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Self
 
 from pydantic import (
     BaseModel,
@@ -119,9 +119,6 @@ def _kind_of(error: ValueError | None) -> FaultKind:
     return error.kind if isinstance(error, ValueFault) else FaultKind.UNIT if isinstance(error, UnitError) else FaultKind.INVALID
 
 
-_Model = TypeVar("_Model", bound="SpecModel")
-
-
 class SpecModel(BaseModel):
     """Base model of a mapping in an input file. Instances are immutable.
 
@@ -233,14 +230,3 @@ class OneOf:
 
 def _is_of_one_key(of: InitErrorDetails) -> bool:
     return isinstance(of["type"], PydanticCustomError) and of["type"].type == _ONE_KEY_FAULT
-
-
-def of_kind(value: Mapping[str, Any], known: Mapping[str, type[_Model]], title: str, noun: str, info: ValidationInfo) -> _Model:
-    """Read a mapping whose key `kind` names one of the models; `noun` is the word for such a thing. Raises ValidationError."""
-    if not isinstance(kind := value.get("kind"), str) or kind not in known:
-        what = "missing" if "kind" not in value else f"unknown kind of {noun} {str(kind)!r}"
-        raise refuse(title, [fault(("kind",), f"{what} {did_you_mean(str(kind or ''), known)}", FaultKind.UNKNOWN_NAME)])
-    try:
-        return known[kind].model_validate({k: v for k, v in value.items() if k != "kind"}, context=info.context)
-    except ValidationError as error:
-        raise refuse(title, faults_of(error)) from error

@@ -14,13 +14,13 @@ from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, ValidationInfo
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, ValidationError, ValidationInfo
 from pydantic_core import InitErrorDetails
 
 from dutlab.errors import FaultKind
 from dutlab.spec.devices import HttpDevice, IpmiDevice, Oid, PlugModel, SnmpDevice, login_faults, login_of
 from dutlab.spec.fields import Duration, YesNo
-from dutlab.spec.model import OneOf, SpecModel, ValueFault, fault, of_kind
+from dutlab.spec.model import OneOf, SpecModel, ValueFault, did_you_mean, fault, faults_of, refuse
 from dutlab.spec.sensors import LONGEST_COMMAND
 
 LONGEST_OFF_S = 600.0
@@ -178,7 +178,13 @@ def _switch(value: Any, info: ValidationInfo) -> Any:  # noqa: ANN401 what a use
         return value
     if not isinstance(value, Mapping):
         raise ValueFault("must be a mapping of keys to values, as in {kind: plug, model: shelly, url: ...}", FaultKind.TYPE)
-    return of_kind(value, SWITCHES, "power", "switch", info)
+    if not isinstance(kind := value.get("kind"), str) or kind not in SWITCHES:
+        what = "missing" if "kind" not in value else f"unknown kind of switch {str(kind)!r}"
+        raise refuse("power", [fault(("kind",), f"{what} {did_you_mean(str(kind or ''), SWITCHES)}", FaultKind.UNKNOWN_NAME)])
+    try:
+        return SWITCHES[kind].model_validate({k: v for k, v in value.items() if k != "kind"}, context=info.context)
+    except ValidationError as error:
+        raise refuse("power", faults_of(error)) from error
 
 
 def _written(switch: PowerSpec | None) -> dict[str, Any] | None:

@@ -17,7 +17,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
-from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, Strict, ValidationInfo
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, Strict, ValidationError, ValidationInfo
 from pydantic_core import InitErrorDetails
 
 from dutlab.errors import FaultKind
@@ -36,7 +36,7 @@ from dutlab.spec.devices import (
     secrets_of,
 )
 from dutlab.spec.fields import Duration, Name, Share, YesNo, named
-from dutlab.spec.model import OneOf, SpecModel, ValueFault, did_you_mean, fault, of_kind
+from dutlab.spec.model import OneOf, SpecModel, ValueFault, did_you_mean, fault, faults_of, refuse
 
 __all__ = [
     "DEFAULT_WATCH",
@@ -332,7 +332,13 @@ def _sensor(value: Any, info: ValidationInfo) -> Any:  # noqa: ANN401 what a use
         return value
     if not isinstance(value, Mapping):
         raise ValueFault("must be a mapping of keys to values, as in {kind: command, command: ..., unit: W}", FaultKind.TYPE)
-    return of_kind(value, SENSORS, "sensor", "sensor", info)
+    if not isinstance(kind := value.get("kind"), str) or kind not in SENSORS:
+        what = "missing" if "kind" not in value else f"unknown kind of sensor {str(kind)!r}"
+        raise refuse("sensor", [fault(("kind",), f"{what} {did_you_mean(str(kind or ''), SENSORS)}", FaultKind.UNKNOWN_NAME)])
+    try:
+        return SENSORS[kind].model_validate({k: v for k, v in value.items() if k != "kind"}, context=info.context)
+    except ValidationError as error:
+        raise refuse("sensor", faults_of(error)) from error
 
 
 def _written(sensor: SensorSpec) -> dict[str, Any]:

@@ -42,8 +42,8 @@ class LatencySetting(CarryingSetting):
 class LatencyWorkload(CarryingTraffic, TimedFrames):
     """Latency at several loads (RFC 8219 section 7): one load per share of a rate."""
 
-    setting: ClassVar[type[Setting]] = LatencySetting
     features: ClassVar[tuple[tuple[Loc, GeneratorFeature], ...]] = (((), GeneratorFeature.RATE), ((), GeneratorFeature.LATENCY))
+    setting: ClassVar[type[Setting]] = LatencySetting
 
     frame_sizes: FrameSizes = Field(default_factory=lambda: (Mix.model_validate(64),))
     rate: FrameRate | None = None

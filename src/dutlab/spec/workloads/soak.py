@@ -53,8 +53,8 @@ class SoakSetting(CarryingSetting):
 class SoakWorkload(CarryingTraffic, TimedFrames):
     """Load at a share of a rate for hours, with a list of the seconds that lost frames."""
 
-    setting: ClassVar[type[Setting]] = SoakSetting
     features: ClassVar[tuple[tuple[Loc, GeneratorFeature], ...]] = HELD_AND_WATCHED
+    setting: ClassVar[type[Setting]] = SoakSetting
     spaced_bursts: ClassVar[bool] = True
     shortest: ClassVar[Seconds] = Seconds(3.0)
     """Shortest duration: counters are read once a second, and fewer readings cannot locate a loss in time."""
