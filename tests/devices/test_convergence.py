@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from capability import needs
+import pytest
+
+from capability import have_netns, need, need_program
 from run_records import record_in
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "convergence"
 
-_machine = needs("bird")
+
+@pytest.fixture(autouse=True)
+def _machine(no_leak):
+    need("netns", have_netns())
+    need_program("bird")
 
 
 def run(dutlab, tmp_path, example, routing, **changes):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from capability import need_program, needs
+from capability import have_engine, have_netns, need, need_program
 from dutlab.dut import family
 from dutlab.runner.undo import carry_out
 from dutlab.systems.sample_names import DEVICE_FRAMES, poll_cycle_shares
@@ -41,8 +41,11 @@ ENDS = (  # once, in the middle of a trial: the frames that verify the mode are 
     " echo the last words; exit 3; }; exec sleep MARKER"
 )
 
-pytestmark = pytest.mark.usefixtures("cheap_rig")
-_machine = needs("engine")
+
+@pytest.fixture(autouse=True)
+def _machine(no_leak, cheap_rig):
+    need("netns", have_netns())
+    need("engine", have_engine())
 
 
 def folders(run):
