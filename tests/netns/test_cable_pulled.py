@@ -6,14 +6,13 @@ import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from forked import Forked
 from main_job import forwarded, rules, trial_begun
 from processes import eventually
-from run_records import record_in
+from run_records import records_below
 
 pytestmark = pytest.mark.timing
 
@@ -33,10 +32,6 @@ def cable(label: str, way: str) -> None:
     subprocess.run(["ip", "-n", f"dutlab-{label}-dut", "link", "set", "out-a", way], check=True)
 
 
-def records(tmp_path: Path) -> list[dict[str, Any]]:
-    return [record_in(p) for p in sorted(tmp_path.glob("runs/*/trials/*/record.json"))]
-
-
 def test_a_load_during_which_it_is_out_is_void_and_offered_again_and_the_dut_restored(
     start: Start, standing_lab: str, tmp_path: Path
 ) -> None:
@@ -50,7 +45,7 @@ def test_a_load_during_which_it_is_out_is_void_and_offered_again_and_the_dut_res
     time.sleep(0.2)
     cable(standing_lab, "up")
     assert run.wait() == 0
-    pulled, after = records(tmp_path)
+    pulled, after = records_below(tmp_path)
     assert pulled["offers"]["link_lost"] >= 1 and after["offers"]["link_lost"] == 0
     for record in (pulled, after):
         (flow,) = record["flows"]

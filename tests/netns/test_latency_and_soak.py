@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from capability import needs
-from run_records import record_in
+from run_records import records_below
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -22,7 +22,7 @@ def run(dutlab, tmp_path):
         done = dutlab("run", str(EXAMPLES / example / "experiment.yaml"), *(w for s in settings for w in ("--set", s)))
         assert done.returncode == 0, done.stderr
         (page,) = tmp_path.glob("runs/*/report/report.md")
-        return [record_in(p) for p in sorted(tmp_path.glob("runs/*/trials/*/record.json"))], page.read_text()
+        return records_below(tmp_path), page.read_text()
 
     return of
 

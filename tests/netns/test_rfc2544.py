@@ -21,7 +21,7 @@ from dutlab.tools.linux_dut.routes import RouteUpdates
 from dutlab.tools.manager import Manager
 from dutlab.units import Pps, Seconds
 from lab_fixtures import engine_in
-from run_records import record_in
+from run_records import records_below
 
 _machine = needs("nft")
 
@@ -32,7 +32,7 @@ def test_tests_of_the_suite_have_their_tables_and_their_place_in_the_report(dutl
     settings = ["--scale", "0.002", "--size", "512", "--link", "a", "directions=both", "reset_repeats=1", "width=0.5"]
     done = dutlab("rfc2544", *settings, "--mode", "filter-25", "--lab", "three-node-rfc2544", *tests)
     assert done.returncode == 0, done.stdout + done.stderr
-    (record,) = (record_in(p) for p in tmp_path.glob("runs/*/trials/*/record.json"))
+    (record,) = records_below(tmp_path)
     tables, figures = record["tables"], record["figures"]["a"]
     assert {"throughput", "frame_loss", "deviations"} <= tables.keys()
     assert figures["max_pps"] > 0

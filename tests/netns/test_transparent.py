@@ -14,7 +14,7 @@ from dutlab.errors import HostError
 from dutlab.spec.experiment import CustomMode
 from lab_fixtures import engine_in, lab_up
 from processes import eventually
-from run_records import record_in
+from run_records import records_below
 
 ROOT = Path(__file__).parents[2]
 STATE = """
@@ -139,7 +139,7 @@ def test_how_long_an_inline_device_passes_nothing_and_whether_it_fails_open(dutl
     (tmp_path / "e.yaml").write_text(text)
     done = dutlab("run", "e.yaml", *(w for k, v in {"changes": 1, "after": "2s"}.items() for w in ("--set", f"workloads.reconf.{k}={v}")))
     assert done.returncode == 0, done.stderr
-    skips, closed, opened = (record_in(p) for p in sorted(tmp_path.glob("runs/*/trials/*/record.json")))
+    skips, closed, opened = records_below(tmp_path)
     assert [r["figures"]["a"]["failure/open_ratio"] for r in (skips, closed, opened)] == [1, 0, 1]
     if not skips["notes"]:  # on a busy machine a load may end before the change does, and says so
         assert skips["tables"]["changes"][0]["lost_frames"] == DROPPED
@@ -186,7 +186,7 @@ def test_a_mode_is_about_the_links_that_are_driven(dutlab, label, tmp_path):
         (tmp_path / "e.yaml").write_text(ONE_LINK)
         done = dutlab("run", "e.yaml", "--lab", label)
         assert done.returncode == 0, done.stderr
-        (record,) = (record_in(p) for p in tmp_path.glob("runs/*/trials/*/record.json"))
+        (record,) = records_below(tmp_path)
         assert {c["what"].partition(":")[0] for c in record["checks"] if c["what"].startswith("link")} == {"link a"}
     finally:
         assert dutlab("lab", "down", label).returncode == 0
