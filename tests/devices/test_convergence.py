@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from capability import have_netns, need, need_program
-from run_records import records_below
+from run_records import record_in
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "convergence"
 
@@ -27,7 +27,7 @@ def run(dutlab, tmp_path, example, routing, **changes):
     (tmp_path / "e.yaml").write_text(text)
     done = dutlab("run", "e.yaml", "--set", f"factors.routing={routing}")
     assert done.returncode == 0, done.stderr
-    (record,) = records_below(tmp_path)
+    (record,) = (record_in(path) for path in tmp_path.glob("runs/*/trials/*/record.json"))
     assert record["status"] == "measured", record["why"]
     assert not list(Path("/run").glob("dutlab-bird-*")), "each daemon was ended with its level, and its folder is gone"
     return record, [row for row in record["tables"]["flows"] if row["part"] == "failure"]
