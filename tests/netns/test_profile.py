@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from capability import needs
+from capability import have_netns, need, need_program
 from run_records import record_in
 
 EXPERIMENT = """
@@ -22,7 +22,12 @@ repeats: 1
 order: as-written
 """
 
-_machine = needs("nft", "iperf3", "perf")
+
+@pytest.fixture(autouse=True)
+def _machine(no_leak):
+    need("netns", have_netns())
+    for program in ("nft", "iperf3", "perf"):
+        need_program(program)
 
 
 def test_cycles_are_told_by_function_for_each_mode_and_for_their_difference(dutlab, tmp_path):
