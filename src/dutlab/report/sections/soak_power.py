@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
 
 from dutlab.doubts import DoubtKind
-from dutlab.report.model.curve import Band, Curve, Line, Moment
+from dutlab.report.model.curve import Band, Curve, Line, Moment, usual_gap
 from dutlab.report.model.figures import figure_of, value_of, value_or_dash
 from dutlab.report.model.groups import Group, trial_notes
 from dutlab.report.model.notes import NoteBook
@@ -29,7 +28,6 @@ _COLUMNS = (
     Column("J per GB", "j_per_gb", Unit("", 1.0, 1)),
     Column("J per million packets", "j_per_mpkt", Unit("", 1.0, 1)),
 )
-_HOLE = 4
 _CELSIUS = Unit("°C", 1.0, 1)
 _MINUTES = Unit("min", 60.0, 1)
 _LEAD = (
@@ -202,7 +200,7 @@ def _timeline(group: Group, text: str) -> Iterator[Curve]:
             x="time_s",
             y_title=words,
             y=figure,
-            lines=tuple(Line(label, points, gap=_gap(points)) for label, points in lines if points),
+            lines=tuple(Line(label, points, gap=usual_gap(points)) for label, points in lines if points),
             limits=tuple((f"limit {limit:g} °C", limit) for limit in sorted(limits)) if slug == "heat" else (),
             moments=moments,
             x_span=span,
@@ -229,12 +227,6 @@ def _bands(phases: _Rows) -> tuple[Band, ...]:
         )
         for row in phases
     )  # fmt: skip
-
-
-def _gap(points: Sequence[tuple[float, float]]) -> float | None:
-    """Return the time between two readings that counts as a gap: a few usual pauses."""
-    pauses = sorted(after[0] - before[0] for before, after in pairwise(points))
-    return _HOLE * pauses[len(pauses) // 2] if pauses else None
 
 
 def _points(rows: _Rows, name: str) -> tuple[tuple[float, float], ...]:
