@@ -172,9 +172,9 @@ class StorageLatencyWorkload(DriveWorkload):
         yield from faults_of_lists({"rates": self.rates, "block_sizes": self.block_sizes, "reads_percent": self.reads_percent})
         if len(self.rates) > MOST_RATES:
             yield fault(("rates",), f"has {len(self.rates)} values; at most {MOST_RATES} are possible", FaultKind.RANGE)
-        yield from (faults := list(faults_of_blocks(self.block_sizes)))
-        for size in self.block_sizes if not faults else ():
-            if parse_size(size) * self.depth > MOST_MEMORY_BYTES:
+        for size in self.block_sizes:
+            yield from (faults := list(faults_of_blocks([size])))
+            if not faults and parse_size(size) * self.depth > MOST_MEMORY_BYTES:
                 yield fault(("depth",), f"{self.depth} blocks of {size} need more than 1 GiB of memory; lower it", FaultKind.CONFLICT)
 
     def settings(self) -> Iterator[tuple[StorageLatencySetting, float]]:
