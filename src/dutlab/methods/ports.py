@@ -244,11 +244,8 @@ class Flow:
 
         `more` has other fields; without `reordered_frames` the order is not known.
         """
-        usual = {"duplicated_frames": 0, "reordered_frames": None, "foreign_frames": 0}
-        return cls(
-            link, asked, sent, asked - sent, received, sent - received, sent_seconds=seconds, mean_frame_bytes=frame_bytes,
-            received_bytes=round(received * frame_bytes), **{**usual, **more},
-        )  # fmt: skip
+        counts = (asked, sent, asked - sent, received, sent - received)
+        return replace(cls(link, *counts, 0, None, 0, seconds, frame_bytes, round(received * frame_bytes)), **more)
 
     @property
     def balances(self) -> bool:
