@@ -280,7 +280,6 @@ class Fake:
     log: list[str]
 
     async def start(self, tell: Tell) -> None:
-        del tell
         self.log.append(f"start {self.name}")
         if self._start:
             raise self._start

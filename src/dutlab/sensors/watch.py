@@ -77,7 +77,6 @@ class Watch:
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         """Stop all sensors. Raises HostError if a vital sensor cannot be read, unless the trial itself failed."""
-        del kind, trace
         results = []
         try:
             for sensor in reversed(self._vital):

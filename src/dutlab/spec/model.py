@@ -156,7 +156,7 @@ class SpecModel(BaseModel):
         return data
 
     @classmethod
-    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> Iterator[InitErrorDetails]:  # noqa: ARG003
+    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> Iterator[InitErrorDetails]:
         """Yield faults between fields. `data` is what was written, `made` the model, or None where a field is wrong."""
         if made is not None:
             yield from made.own_faults()

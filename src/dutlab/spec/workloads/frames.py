@@ -34,6 +34,8 @@ class FrameWorkload(WorkloadModel):
     needs: ClassVar[frozenset[Need]] = frozenset({Need.FRAMES})
     goes_to_sink: ClassVar[bool] = True
     own_frames: ClassVar[bool] = True
+    features: ClassVar[tuple[tuple[Loc, GeneratorFeature], ...]] = ()
+    """Features that it needs of its generator with any settings, each with its place in the body."""
 
     frame_sizes: FrameSizes
     generator: Generator | None = None
@@ -80,7 +82,7 @@ class FrameWorkload(WorkloadModel):
             yield at, f"only IPv6 has extension headers, and link {next(n for n in self.driven(bounds) if not bounds[n].ipv6)} is of IPv4"
 
     def asks(self) -> Iterator[tuple[Loc, GeneratorFeature]]:
-        """Yield (place in the body, needed generator feature) for sizes and links; subclasses add their needs."""
+        """Yield (place in the body, needed generator feature) for sizes and links; subclasses add those of their settings."""
         for i, mix in enumerate(self.frame_sizes):
             if mix.sequence is not None:
                 yield ("frame_sizes", i), GeneratorFeature.ORDER
@@ -99,7 +101,7 @@ class FrameWorkload(WorkloadModel):
             for i, links in enumerate(self.link_sets(bounds))
             if any(bounds[name].shares_with & set(links) for name in links)
         ]
-        yield from unfit(generator, [*self.asks(), *shared, *(((), ask) for ask in of_testbed)])
+        yield from unfit(generator, [*self.asks(), *self.features, *shared, *(((), ask) for ask in of_testbed)])
         if len(self.frame_sizes) > 1 and generator.fixes_sizes:
             yield ("frame_sizes",), generator.fixes_sizes
         for i, mix in enumerate(self.frame_sizes):

@@ -43,6 +43,7 @@ class LatencySetting(CarryingSetting):
 class LatencyWorkload(CarryingTraffic, TimedFrames):
     """Latency at several loads (RFC 8219 section 7): one load per share of a rate."""
 
+    features: ClassVar[tuple[tuple[Loc, GeneratorFeature], ...]] = (((), GeneratorFeature.RATE), ((), GeneratorFeature.LATENCY))
     setting: ClassVar[type[Setting]] = LatencySetting
     forms: ClassVar[frozenset[str]] = frozenset({NAT64})
 
@@ -90,12 +91,6 @@ class LatencyWorkload(CarryingTraffic, TimedFrames):
                 drain_s=self.drain,
             )
             yield WorkloadDrive(links, setting, seconds)
-
-    def asks(self) -> Iterator[tuple[Loc, GeneratorFeature]]:
-        """Yield also the features for loads at a rate and for the latency of frames."""
-        yield from super().asks()
-        yield (), GeneratorFeature.RATE
-        yield (), GeneratorFeature.LATENCY
 
     def incompatibilities(self, bounds: Mapping[str, LinkBounds]) -> Iterator[tuple[Loc, str]]:
         """Yield also a fault for a rate above line rate."""

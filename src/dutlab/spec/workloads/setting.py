@@ -103,7 +103,7 @@ class Setting(BaseModel):
         """The setting without the kernel of a guest, for comparisons between kernels."""
         return self
 
-    def with_frames(self, times: int) -> Self:  # noqa: ARG002 - settings with frames use it
+    def with_frames(self, times: int) -> Self:
         """Return the setting with `times` as many frames, if it has a number of frames."""
         return self
 

@@ -54,6 +54,7 @@ class SoakSetting(CarryingSetting):
 class SoakWorkload(CarryingTraffic, TimedFrames):
     """Load at a share of a rate for hours, with a list of the seconds that lost frames."""
 
+    features: ClassVar[tuple[tuple[Loc, GeneratorFeature], ...]] = HELD_AND_WATCHED
     setting: ClassVar[type[Setting]] = SoakSetting
     forms: ClassVar[frozenset[str]] = frozenset({NAT64})
     spaced_bursts: ClassVar[bool] = True
@@ -99,11 +100,6 @@ class SoakWorkload(CarryingTraffic, TimedFrames):
                 drain_s=self.drain,
             )
             yield WorkloadDrive(links, setting, Seconds(seconds), mix)
-
-    def asks(self) -> Iterator[tuple[Loc, GeneratorFeature]]:
-        """Yield also the features for a constant rate with readings of each second."""
-        yield from super().asks()
-        yield from HELD_AND_WATCHED
 
     def incompatibilities(self, bounds: Mapping[str, LinkBounds]) -> Iterator[tuple[Loc, str]]:
         """Yield also faults for a load above line rate, and for bursts that are too slow for the load."""
