@@ -12,7 +12,7 @@
 #define MAX_LAG_NS (100 * 1000 * 1000) /* HELD_MOST_NS of sender.rs */
 
 /* Features of a program. Each program of sender.bpf.c is `send` with other constants, so that the simplest trial,
- * one stream of equal frames at full speed, has no overhead for the others. */
+ * one stream of equal frames at full speed, has no overhead for the others. `send_plain` is written out. */
 struct mode {
 	__u32 lanes;
 	__u8 paced, one_shape, flows, log, gaps, bursts;

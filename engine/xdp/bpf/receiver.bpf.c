@@ -9,8 +9,8 @@
 // that was left running, is counted as stale and goes on to the kernel.
 //
 // Several CPUs: totals are kept for each CPU and added up in user space. The ledger of a stream is shared by all,
-// changed by compare-and-swap where several queues exist (`shared`), and by plain stores where one queue exists, which
-// NAPI never runs on two CPUs at once. "Arrival" is then the order in which the CPUs reach the ledger, which is not
+// changed by compare-and-swap where several queues exist (`account_shared`), and by plain stores where one queue
+// exists, which NAPI never runs on two CPUs at once. "Arrival" is then the order in which the CPUs reach the ledger, which is not
 // that of the link where frames of several queues are compared. So `ways` follows each queue separately: a frame that
 // is overtaken there was reordered by the DUT.
 #include "checksum.h"
@@ -24,7 +24,7 @@ const volatile __u32 queues = 1;     /* receive queues that are counted separate
 const volatile __u8 by_cpu;	     /* and on each CPU: no poll shows the order in which two of them run */
 const volatile __u32 stream_count = 1;
 const volatile __u8 use_ids;	     /* look numbers up in `ids`; else they are contiguous */
-const volatile __u32 steps_log2 = 10;
+const volatile __u8 coarse;	     /* latencies in COARSE_LOG2 steps an octave, not FINE_LOG2 */
 
 /* Values that change between trials without reloading the program: written by user space before it is attached. */
 volatile struct {
@@ -50,7 +50,7 @@ struct {
 	__type(value, struct ledger);
 } ledgers SEC(".maps");
 
-/* BUCKETS(steps_log2) entries for each tally. */
+/* BUCKETS entries for each tally. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -109,7 +109,10 @@ static __always_inline void note_latency(struct tally *t, __u32 row, __u64 seque
 		t->negative++;
 		return;
 	}
-	key = row * BUCKETS(steps_log2) + bucket_of(ns, steps_log2);
+	if (coarse)
+		key = row * BUCKETS(COARSE_LOG2) + bucket_of(ns, COARSE_LOG2);
+	else
+		key = row * BUCKETS(FINE_LOG2) + bucket_of(ns, FINE_LOG2);
 	n = bpf_map_lookup_elem(&latencies, &key);
 	if (n)
 		*n += 1;
@@ -164,8 +167,7 @@ static __always_inline int pass(__u32 cpu)
 	return XDP_PASS;
 }
 
-SEC("xdp")
-int account(struct xdp_md *ctx)
+static __always_inline int account(struct xdp_md *ctx, const int shared)
 {
 	void *data = (void *)(long)ctx->data, *data_end = (void *)(long)ctx->data_end, *probe;
 	__u32 stream, row, cpu = 0;
@@ -236,8 +238,7 @@ int account(struct xdp_md *ctx)
 	}
 	/* On our clock; the time in a probe repeats every 78 hours. */
 	sent = stamp - t->sender_ahead_ns;
-	now = read_clock(sent);
-	age = elapsed(sent, now);
+	age = read_clock(sent, &now);
 	if (unlikely(now - age < t->begin_ns)) {
 		t->stale++;
 		return XDP_DROP;
@@ -249,7 +250,7 @@ int account(struct xdp_md *ctx)
 	}
 	t->bytes += data_end - data;
 	t->last_arrival_ns = now;
-	v = mark(l, sequence);
+	v = mark(shared, l, sequence);
 	if (unlikely(v != UNIQUE)) {
 		if (v == DUPLICATE)
 			t->duplicates++;
@@ -262,7 +263,7 @@ int account(struct xdp_md *ctx)
 		arrival = __sync_fetch_and_add(&l->arrivals, 1);
 		note_way(ctx, t, stream, cpu, sequence);
 	}
-	if (unlikely(is_reordered(l, sequence, arrival))) {
+	if (unlikely(is_reordered(shared, l, sequence, arrival))) {
 		t->reordered++;
 		note_extent(t, l, sequence, arrival);
 		if (!shared)
@@ -272,6 +273,20 @@ int account(struct xdp_md *ctx)
 		t->recent[arrival & (RECENT - 1)] = sequence;
 	note_latency(t, row, sequence, age);
 	return XDP_DROP;
+}
+
+/* Frames of one queue. */
+SEC("xdp")
+int account_alone(struct xdp_md *ctx)
+{
+	return account(ctx, 0);
+}
+
+/* Frames of several queues, or that several CPUs take. */
+SEC("xdp")
+int account_shared(struct xdp_md *ctx)
+{
+	return account(ctx, 1);
 }
 
 char _license[] SEC("license") = "GPL";
