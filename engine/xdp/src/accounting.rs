@@ -173,7 +173,7 @@ impl Accounting {
             }
         }
         let first = streams.first().map_or(0, |id| u64::from(*id));
-        let asked = [first, u64::from(trial.number)];
+        let asked = [first, u64::from(trial.number.to_be())];
         let missing = || XdpError::new("", "map", Why::Other("the object has no map .bss".into()));
         let failed = |e| XdpError::load("", "bpf(BPF_MAP_UPDATE_ELEM)", &e);
         let mut map = Array::<_, [u64; 2]>::try_from(self.bpf.map_mut(".bss").ok_or_else(missing)?).map_err(failed)?;
