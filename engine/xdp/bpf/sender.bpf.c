@@ -57,8 +57,6 @@ static __always_inline int send(struct xdp_md *ctx, const struct mode m)
 	}
 	if (unlikely(c->halt))
 		return halted(c);
-	now = time_now(m, c);
-
 	if (m.lanes == 1) {
 		due = due_of(m, &c->lanes[0]);
 	} else {
@@ -75,8 +73,9 @@ static __always_inline int send(struct xdp_md *ctx, const struct mode m)
 			}
 		}
 	}
+	now = time_now(m, c, slot, due);
 	if (m.paced && now < due && slot == 0 && due != ~0ULL)
-		now = spin(due < c->end_ns ? due : c->end_ns, now);
+		now = c->now_ns = spin(due < c->end_ns ? due : c->end_ns, now);
 	if (unlikely(now >= c->end_ns) &&
 	    (!m.paced || due >= c->end_ns || too_late(&c->lanes[lane & (MAX_LANES - 1)], &c->seen_end_ns, now, c->end_ns)))
 		return end(m, c, slot, due == ~0ULL ? HALT_ALL_SENT : HALT_TIME_UP, now);
@@ -106,7 +105,8 @@ static __always_inline int send(struct xdp_md *ctx, const struct mode m)
 	}
 	number = next_number(m, c, s);
 	sh = next_shape(m, c, s);
-	if (!sh || write_frame(m, ctx, s, sh, number, now))
+	if (!sh || (m.plain ? write_plain(ctx, sh, number, stamp_of(now), sh->base + halves(stamp_of(now))) :
+			      write_frame(m, ctx, s, sh, number, now)))
 		return XDP_ABORTED;
 	if (unlikely(!c->begun_ns))
 		c->begun_ns = now;
@@ -146,7 +146,7 @@ static __always_inline int look(struct control *c)
 	if (unlikely(!c->begun_ns))
 		c->begun_ns = now;
 	c->stamp = stamp_of(now);
-	c->stamp_sum = fold(c->shape.base + halves(c->stamp));
+	c->stamp_sum = c->shape.base + halves(c->stamp);
 	c->clock_age = CLOCK_EVERY;
 	return XDP_PASS;
 }
@@ -175,7 +175,7 @@ int send_plain(struct xdp_md *ctx)
 	}
 	c->clock_age--;
 	l->frames_left--;
-	if (write_plain(ctx, c, next_number((struct mode){.one_shape = 1}, c, s)))
+	if (write_plain(ctx, &c->shape, next_number((struct mode){.one_shape = 1}, c, s), c->stamp, c->stamp_sum))
 		return XDP_ABORTED;
 	s->sequence++;
 	s->bytes += c->shape.length;
@@ -187,6 +187,13 @@ SEC("xdp")
 int send_flows(struct xdp_md *ctx)
 {
 	return send(ctx, (struct mode){.lanes = 1, .one_shape = 1, .flows = 1});
+}
+
+/* One stream of equal plain frames at a pace. */
+SEC("xdp")
+int send_plain_paced(struct xdp_md *ctx)
+{
+	return send(ctx, (struct mode){.lanes = 1, .paced = 1, .one_shape = 1, .plain = 1, .gaps = 1});
 }
 
 /* One stream of equal frames at a pace. */

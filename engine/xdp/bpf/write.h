@@ -119,12 +119,11 @@ static __always_inline __u64 stamp_of(__u64 now)
 	return bpf_cpu_to_be64((now & TIME_MASK) | trial << TIME_BITS);
 }
 
-/* Write a plain frame, whose places are known to the compiler. */
-static __always_inline int write_plain(struct xdp_md *ctx, const struct control *c, __u64 number)
+/* Write a plain frame, whose places are known to the compiler. `stamped` is the sum without the number. */
+static __always_inline int write_plain(struct xdp_md *ctx, const struct shape *sh, __u64 number, __u64 stamp, __u64 stamped)
 {
 	void *data = (void *)(long)ctx->data, *data_end = (void *)(long)ctx->data_end;
 	__u64 sequence = bpf_cpu_to_be64(number << 16), *to = data;
-	const struct shape *sh = &c->shape;
 	const __u64 *from = (const __u64 *)sh->head;
 	__u16 sum;
 
@@ -137,9 +136,8 @@ static __always_inline int write_plain(struct xdp_md *ctx, const struct control 
 	*(__u32 *)(data + PLAIN_PROBE_AT) = *(const __u32 *)(sh->head + PLAIN_PROBE_AT);
 	/* The second store overwrites the two surplus bytes of the first. */
 	*(__u64 *)(data + PLAIN_PROBE_AT + PROBE_SEQUENCE_AT) = sequence;
-	*(__u64 *)(data + PLAIN_PROBE_AT + PROBE_STAMP_AT) = c->stamp;
-	/* Below 2^32 + 2^17: its halves fit into 32 bits. */
-	sum = ~fold32((__u32)halves(c->stamp_sum + halves(sequence)));
+	*(__u64 *)(data + PLAIN_PROBE_AT + PROBE_STAMP_AT) = stamp;
+	sum = ~fold(stamped + halves(sequence));
 	*(__u16 *)(data + PLAIN_SUM_AT) = sum ?: 0xffff;
 	return write_rest(ctx, sh, PLAIN_LEN, cut_each);
 }

@@ -80,20 +80,6 @@ proptest! {
         prop_assert_eq!(unsafe { (sums().fold32)(low) }, folded(u64::from(low)));
     }
 
-    /// `send_plain` adds a folded sum and both halves of a number of 48 bits, and folds only 32 bits of it.
-    #[test]
-    fn the_sum_of_a_plain_frame_loses_no_carry(head in any::<u16>(), number in values()) {
-        let sequence = (number << 16).to_be();
-        // SAFETY: functions of numbers.
-        let (sum, folded_sum) = unsafe {
-            let sum = u64::from(head) + (sums().halves)(sequence);
-            let halves = (sums().halves)(sum);
-            prop_assert!(u32::try_from(halves).is_ok());
-            (sum, (sums().fold32)(u32::try_from(halves).unwrap()))
-        };
-        prop_assert_eq!(folded_sum, folded(sum));
-    }
-
     #[test]
     fn a_value_is_in_the_bucket_whose_bounds_hold_it(value in values()) {
         // SAFETY: functions of numbers.
