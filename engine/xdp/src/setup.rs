@@ -129,15 +129,15 @@ pub(crate) fn program_for(plan: &XdpPlan, t: &Tables) -> &'static str {
     let bursts = plan.lanes.iter().any(|l| matches!(l.pace, Pace::Bursts { .. }));
     let one_shape =
         plan.lanes.iter().all(|l| l.templates.len() == 1) && t.shapes.iter().all(|s| s.length == t.shapes[0].length);
-    let plain = t.flows4.is_empty()
+    let is_plain = t.flows4.is_empty()
         && t.flows6.is_empty()
         && plan.copied_head() == PLAIN_LEN
         && t.shapes.iter().all(Shape::is_plain);
     if plan.width() > 1 || !one_shape || bursts || usize::from(t.shapes[0].length) < plan.copied_head() {
         "send_any"
     } else if is_paced(plan) {
-        if plain { "send_plain_paced" } else { "send_paced" }
-    } else if plain {
+        if is_plain { "send_plain_paced" } else { "send_paced" }
+    } else if is_plain {
         "send_plain"
     } else {
         "send_flows"
