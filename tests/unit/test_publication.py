@@ -242,10 +242,19 @@ def test_pairs_stand_before_and_after(tmp_path):
 
 def test_the_older_run_is_before_whatever_the_order_of_the_arguments(tmp_path):
     after, before = run_of(tmp_path, "tengig-after.csv", day=22), run_of(tmp_path, "tengig-before.csv", day=21)
-    one, other = (written(runs, "matrix", tmp_path / "-".join(r.name for r in runs)) for runs in ([after, before], [before, after]))
+    orders = ([after, before], [before, after])
+    one, other = (written(runs, "matrix", tmp_path / "-".join(r.name for r in runs), formats=("csv", "md")) for runs in orders)
     assert one["matrix-pairs.csv"].read_text() == other["matrix-pairs.csv"].read_text()
     changes = {tuple(row[:2]): row[-1] for row in rows(one["matrix-pairs.csv"])[1:]}
     assert changes["asus", "intel"] == f"{9.84 / 1.12:.2f} ×"
+    smallest_and_largest = [f"{9.72 / 4.38:.2f} × (intel to mellanox)", f"{9.84 / 1.12:.2f} × (asus to intel)"]
+    answer = one["matrix.md"].read_text().split("## ")[0]
+    assert all(change in answer for change in smallest_and_largest)
+
+
+def test_sizes_that_another_tool_chose_are_no_departure_of_ours(tmp_path):
+    found = written([run_of(tmp_path, "apu6-loadtest.csv", ImportOptions())], "loadtest", tmp_path / "out", formats=("md",))
+    assert "RFC 2544 section 9.1" not in found["loadtest.md"].read_text()
 
 
 def test_a_published_limit_names_the_settings_that_only_some_results_of_its_mode_have(tmp_path):

@@ -173,6 +173,22 @@ async def test_a_dut_that_forgets_by_itself_alone_is_waited_for():
         await measure(Bench(translator()), cell(tests=["capacity"], fill_rate=10_000.0))
 
 
+@pytest.mark.parametrize("every", [2, 3])
+async def test_a_frame_that_is_lost_on_the_way_now_and_then_is_no_bound_of_the_table(every):
+    class Unsteady(States):
+        """Loses the first frame of every second or third filling."""
+
+        def begin(self, flow):
+            lost = not self.known and self.forgotten % every == 0 and self.dropped_of != self.forgotten
+            self.dropped_of = self.forgotten
+            return not lost and super().begin(flow)
+
+        dropped_of = -1
+
+    _, figures = await found(Translator(Unsteady(most=3001)), tests=["capacity"], fill_rate=10_000.0, beta="90%", gamma="90%")
+    assert (figures["capacity_connections"], figures["capacity_upper_connections"]) == (3001, 3002)
+
+
 async def test_a_dut_that_takes_nothing_or_a_generator_that_learns_nothing_gives_no_figure():
     measured, figures = await found(translator(per_s=0.0, depth=0), tests=["establishment", "capacity"], highest=10_000.0)
     assert figures.keys() == {"establishment_upper_per_s"}

@@ -3,6 +3,9 @@
 From C0, a safe number, the number is doubled until the maximum connection establishment rate drops below the share `beta`. Then the gap is
 halved until it is at most `error` wide, with `gamma` instead of `beta`. The search needs to know only whether the rate drops so far: the
 last rate that held is tried, then half of it, and so on down to that share.
+
+A trial that fails is made once more. A table that was filled once holds that many connections; but other work on the tester can hold frames
+up, and what is then sent at once can be lost on the way.
 """
 
 from __future__ import annotations
@@ -15,6 +18,9 @@ from dutlab.errors import MachineTooBusy, MeasurementError
 from dutlab.methods.ports import Row
 from dutlab.methods.stateful_nat.phases import Phases
 from dutlab.units import si
+
+_TRIES = 2
+"""Trials of one number at one rate that must fail before it counts as too many."""
 
 
 @dataclass(frozen=True)
@@ -60,10 +66,11 @@ class _Fill:
         """
         rate = rate_per_s
         while rate >= rate_per_s * share:
-            trial = await self.phases.trial(connections, rate)
-            self.rows.append({**trial.row, "safe_per_s": rate_per_s})
-            if trial.passes:
-                return rate
+            for _ in range(_TRIES):
+                trial = await self.phases.trial(connections, rate)
+                self.rows.append({**trial.row, "safe_per_s": rate_per_s})
+                if trial.passes:
+                    return rate
             rate /= 2
         return None
 

@@ -17,6 +17,7 @@ _GOODPUT = Unit("Gb/s", 1e9, 2)
 IN_TIME = True
 """The oldest run comes first, whatever the order of the arguments."""
 Pair = tuple[str, str]
+BEFORE_AND_AFTER = 2
 
 
 def contents(reads: Sequence[ReadRun], reports: Sequence[RunReport]) -> Contents:
@@ -25,6 +26,8 @@ def contents(reads: Sequence[ReadRun], reports: Sequence[RunReport]) -> Contents
     if not variants:
         return Contents((), (), {})
     words = tuple(f"{label_words(r, reports)}{line}" for r in reports for s in r.sections if s.workload == "matrix" for line in s.words)
+    if len(variants) == BEFORE_AND_AFTER:
+        words = (*_change_words(variants), *words)
     every = (_value(g, read, "goodput_bps") for _, read, of_pair in variants for g in of_pair.values())
     darkest = max((v.median for v in every if isinstance(v, Figure)), default=None)
     return Contents(words, (_list(variants), *(_map(name, read, of_pair, darkest) for name, read, of_pair in variants)), {})
@@ -40,18 +43,40 @@ def _list(found: Sequence[tuple[str, ReadRun, dict[Pair, Group]]]) -> Table:
             Column(before, "goodput_bps", unit, f"{slug}{_in_name(unit)}"),
             Column(f"{before}: retries".removeprefix(": "), "retransmits", COUNT, f"{slug}retries"),
         ]
-    heads += [Column("change", name="ratio", align="right")] if len(found) == 2 else []  # noqa: PLR2004 -- before and after
+    ratios = _ratios(found)
+    heads += [Column("change", name="ratio", align="right")] if ratios is not None else []
     rows = []
     for pair in dict.fromkeys(pair for _, _, of_pair in found for pair in of_pair):
         cells: list[Cell] = []
         for _, read, of_pair in found:
             cells += [_value(of_pair.get(pair), read, "goodput_bps"), _value(of_pair.get(pair), read, "retransmits")]
-        first, *_, last = cells[::2] if several else (*cells, *cells)
-        changed = (
-            (f"{last.median / first.median:.2f} ×",) if isinstance(first, Figure) and isinstance(last, Figure) and first.median else ("",)
-        )
-        rows.append(Row("", (*pair, *cells, *(changed if len(found) == 2 else ()))))  # noqa: PLR2004 -- as above
+        if ratios is not None:
+            cells.append(f"{ratios[pair]:.2f} ×" if pair in ratios else "")
+        rows.append(Row("", (*pair, *cells)))
     return Table("pairs", "Goodput between every two hosts, one pair at a time", tuple(heads), tuple(rows), first="")
+
+
+def _ratios(found: Sequence[tuple[str, ReadRun, dict[Pair, Group]]]) -> dict[Pair, float] | None:
+    """Return goodput after ÷ before of each pair that has both; None unless there are exactly two variants."""
+    if len(found) != BEFORE_AND_AFTER:
+        return None
+    (_, old, before), (_, new, after) = found
+    out: dict[Pair, float] = {}
+    for pair in before.keys() & after.keys():
+        first, last = _value(before[pair], old, "goodput_bps"), _value(after[pair], new, "goodput_bps")
+        if isinstance(first, Figure) and isinstance(last, Figure) and first.median:
+            out[pair] = last.median / first.median
+    return out
+
+
+def _change_words(found: Sequence[tuple[str, ReadRun, dict[Pair, Group]]]) -> Sequence[str]:
+    """Return a sentence with the smallest and the largest change between two variants; nothing without a pair that has both."""
+    ratios = _ratios(found)
+    if not ratios:
+        return ()
+    least, most = min(ratios, key=lambda pair: ratios[pair]), max(ratios, key=lambda pair: ratios[pair])
+    ends = " to ".join(f"{ratios[pair]:.2f} × ({pair[0]} to {pair[1]})" for pair in dict.fromkeys((least, most)))
+    return (f"goodput of {found[1][0]} ÷ {found[0][0]}: {ends}",)
 
 
 def _map(name: str, read: ReadRun, of_pair: dict[Pair, Group], darkest: float | None) -> Table:

@@ -31,6 +31,9 @@ WIDEST = ALLOWED * RunOrder.ONE_AFTER_THE_OTHER.least
 _ALLOWED = {False: RunOrder.ONE_AFTER_THE_OTHER.least, True: RunOrder.INTERLEAVED.least}
 """Change that another set-up may bring, which no earlier run shows: of a figure, and of a ratio (True) of two figures of one run."""
 
+_CERTAIN = {is_ratio: ALLOWED * allowed for is_ratio, allowed in _ALLOWED.items()}
+"""Change that proves a difference where the repeats of one run gave the interval: they do not show the spread of runs."""
+
 
 class RepeatState(enum.StrEnum):
     """Verdict on a figure or a claim."""
@@ -47,6 +50,7 @@ class Untold(enum.Enum):
     WIDE = f"the interval reaches further than {WIDEST:.0%}, so almost any result would be inside"
     BOUND = "only a lower bound is known"
     ABSENT = "it has no result here"
+    ONE_RUN = "it is outside, but the file has too few runs to show how much runs differ: three are the fewest"
     DISTURBED = "it is outside, but other work disturbed repeats"
     MACHINE = "it is outside, but the processors differ"
     UNKNOWN_MACHINE = "it is outside, but not all processors are known"
@@ -285,7 +289,7 @@ def _judged(runs: _PastRuns, statement: _Statement, cells: Mapping[CellKey, Cell
     elif prediction.interval is not None and untold in {None, Untold.WIDE}:
         is_inside = prediction.interval.low <= here <= prediction.interval.high
         if not is_inside:
-            untold = next(_excuses(statement, readings, same), None)
+            untold = next(_excuses(statement, prediction, here, readings, same), None)
         state = _STATES[is_inside, untold is None]
     return JudgedFigure(prediction, here, len(values), state, untold)
 
@@ -299,8 +303,18 @@ _STATES = {
 """Whether a median is inside, and whether nothing speaks against a verdict → the verdict."""
 
 
-def _excuses(statement: _Statement, readings: Sequence[CellFigure], same: bool | None) -> Iterator[Untold]:  # noqa: FBT001 -- as above
+def _excuses(
+    statement: _Statement,
+    prediction: ExpectedRange,
+    here: float,
+    readings: Sequence[CellFigure],
+    same: bool | None,  # noqa: FBT001 -- as above
+) -> Iterator[Untold]:
     """Yield reasons why a median outside its interval proves no difference."""
+    if prediction.basis is Basis.REPEATS:
+        change = reach_of(Interval(here, here, 1.0), prediction.then)
+        if change is not None and change <= _CERTAIN[prediction.is_ratio]:
+            yield Untold.ONE_RUN
     if any(r.disturbed for r in readings):
         yield Untold.DISTURBED
     if statement.base is None and not is_exact(statement.cell.figure) and same is not True:
