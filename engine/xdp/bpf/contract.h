@@ -80,6 +80,52 @@ struct shape {
 #define SHAPE_UDP 1  /* a checksum of 0 is written as 0xffff (RFC 768) */
 #define SHAPE_IPV6 2
 
+/* A stream with its pace on one CPU. */
+struct lane {
+	__u64 gap_q24; /* time between two due times, in ns * 2^24; 0: as fast as possible. User space may change it. */
+	struct progress at;
+	__u64 frames_left; /* ends at 0; U64_MAX: no limit */
+	__u64 late_max_ns; /* longest delay of a frame after it was due; paced lanes only */
+	__u32 burst;	   /* frames that leave together at each due time, at least 1 */
+	__u32 held;   /* frames that were taken back, because the device had no room, and have not been offered again */
+	__u64 behind_ns; /* time since which frames are taken back without the lane having caught up; 0: it has */
+	struct stream stream;
+};
+
+/* Fields that writing a paced frame changed, with their values from before. */
+struct written {
+	struct progress lane_at;
+	__u64 begun_ns;
+	__u64 bytes;
+	__u64 number; /* number of the frame: kept, not changed */
+	__u32 order_at, flow_at;
+	__u32 lane;
+	__u32 gap_row; /* row in which its gap was counted; 2^32 - 1: none */
+};
+
+/* State of one sending CPU. */
+struct control {
+	__u32 halt; /* HALT_*; written by both, never back to HALT_NO */
+	__u32 slot; /* slot in the kernel's batch, counted because the kernel does not report it; 0 at each call */
+	__u64 end_ns;
+	__u64 begun_ns; /* when the first frame was written */
+	__u64 ended_ns; /* when the program first saw that it must halt */
+	__u64 now_ns;	/* the last reading of the clock, for programs that do not read it for each frame */
+	__u64 seen_end_ns; /* when a paced program with a frame still due first saw that the end had passed */
+	__u32 clock_age;
+	__u32 log_head;
+	__u64 stamp; /* `now_ns` as it is in probes, and its part of the checksum with that of `shape`; for plain frames */
+	__u64 stamp_sum;
+	struct shape shape; /* the only one of its lane, where each lane has one */
+	struct lane lanes[MAX_LANES];
+	struct written written[WRITTEN];
+	/* Numbers of frames that came back, where CPUs share a stream's numbers, in descending order. At most one bulk of
+	 * them. */
+	__u64 returned[WRITTEN];
+	__u32 returned_count, unused;
+	__u64 unused_too[4]; /* no two CPUs write to one line of the cache */
+};
+
 struct flow4 {
 	__u32 source, destination; /* as on the wire */
 	__u32 ports;		   /* as on the wire */
@@ -182,52 +228,6 @@ struct others {
 struct reading {
 	__u64 now_ns;
 	__u64 uses_left;
-};
-
-/* A stream with its pace on one CPU. */
-struct lane {
-	__u64 gap_q24; /* time between two due times, in ns * 2^24; 0: as fast as possible. User space may change it. */
-	struct progress at;
-	__u64 frames_left; /* ends at 0; U64_MAX: no limit */
-	__u64 late_max_ns; /* longest delay of a frame after it was due; paced lanes only */
-	__u32 burst;	   /* frames that leave together at each due time, at least 1 */
-	__u32 held;   /* frames that were taken back, because the device had no room, and have not been offered again */
-	__u64 behind_ns; /* time since which frames are taken back without the lane having caught up; 0: it has */
-	struct stream stream;
-};
-
-/* Fields that writing a paced frame changed, with their values from before. */
-struct written {
-	struct progress lane_at;
-	__u64 begun_ns;
-	__u64 bytes;
-	__u64 number; /* number of the frame: kept, not changed */
-	__u32 order_at, flow_at;
-	__u32 lane;
-	__u32 gap_row; /* row in which its gap was counted; 2^32 - 1: none */
-};
-
-/* State of one sending CPU. */
-struct control {
-	__u32 halt; /* HALT_*; written by both, never back to HALT_NO */
-	__u32 slot; /* slot in the kernel's batch, counted because the kernel does not report it; 0 at each call */
-	__u64 end_ns;
-	__u64 begun_ns; /* when the first frame was written */
-	__u64 ended_ns; /* when the program first saw that it must halt */
-	__u64 now_ns;	/* the last reading of the clock, for programs that do not read it for each frame */
-	__u64 seen_end_ns; /* when a paced program with a frame still due first saw that the end had passed */
-	__u32 clock_age;
-	__u32 log_head;
-	__u64 stamp; /* `now_ns` as it is in probes, and its part of the checksum with that of `shape`; for plain frames */
-	__u64 stamp_sum;
-	struct shape shape; /* the only one of its lane, where each lane has one */
-	struct lane lanes[MAX_LANES];
-	struct written written[WRITTEN];
-	/* Numbers of frames that came back, where CPUs share a stream's numbers, in descending order. At most one bulk of
-	 * them. */
-	__u64 returned[WRITTEN];
-	__u32 returned_count, unused;
-	__u64 unused_too[4]; /* no two CPUs write to one line of the cache */
 };
 
 #endif

@@ -104,14 +104,15 @@ static __always_inline __u32 note_gap(struct lane *l, __u32 at, __u64 now)
 	return row;
 }
 
-/* Return the time for a frame that is due at `due`. A paced frame that was due at the last reading of its batch needs
- * no other: the frames of a batch leave together anyway. Others read the clock for each n-th frame, because reading
- * costs a fifth of a frame. Frames that share a reading count as a nanosecond apart, so that lanes at full speed take
+/* Return the time for a frame that is due at `due`. A frame of the only lane that was due at the last reading of its
+ * batch needs no other: the frames of a batch leave together anyway. Of several lanes some may be at full speed, which
+ * take turns by their times, so each frame reads the clock. Unpaced programs read it for each n-th frame, because
+ * reading costs a fifth of a frame. Their frames that share a reading count as a nanosecond apart, so that lanes take
  * turns: the one that waits longest is next. */
 static __always_inline __u64 time_now(const struct mode m, struct control *c, __u32 slot, __u64 due)
 {
 	if (m.paced) {
-		if (slot == 0 || due > c->now_ns)
+		if (m.lanes != 1 || slot == 0 || due > c->now_ns)
 			c->now_ns = bpf_ktime_get_ns();
 		return c->now_ns;
 	}
