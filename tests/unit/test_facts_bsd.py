@@ -188,6 +188,22 @@ OF_FREEBSD = {
 }  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("media", "mbps"),
+    [
+        ("autoselect (10Gbase-SR <full-duplex>)", 10_000), ("autoselect (2500Base-T <full-duplex>)", 2500), ("10GSFP+Cu full-duplex", 10_000),
+        ("100G-CAUI4 <full-duplex>", 100_000), ("autoselect (40Gbase-CR4 <full-duplex>)", 40_000), ("autoselect (none)", None),
+        ("autoselect (1000baseT <full-duplex,master>)", 1000), ("autoselect (<unknown type>)", None),
+    ],
+)  # fmt: skip
+async def test_a_name_of_media_has_the_speed(system: Path, media: str, mbps: int | None) -> None:
+    freebsd(system)
+    (system / "ifconfig.out").write_text(f"ix0: flags=8843<UP> metric 0 mtu 1500\n\tmedia: Ethernet {media}\n")
+    program(system, "ifconfig", f"cat {system}/ifconfig.out")
+    facts = await collect_facts(LocalHost("dut"), ["ix0"])
+    assert facts["interfaces"]["ix0"].get("speed_mbps") == mbps
+
+
 async def test_freebsd_tells_queues_flow_control_idle_states_and_netisr(system: Path) -> None:
     freebsd(system)
     cases = "".join(f"{name}) echo '{value}';; " for name, value in OF_FREEBSD.items())

@@ -110,6 +110,27 @@ def test_health_is_read_from_each_program() -> None:
     assert (sata["temperature_c"], sata["percent_used"], sata["hours"]) == (30, 7, 2401)
 
 
+def sata(*attributes: tuple[str, int, int], **of_drive: object) -> dict[str, object]:
+    table = [{"name": name, "value": value, "raw": {"value": raw}} for name, value, raw in attributes]
+    return health_of(json.dumps({"ata_smart_attributes": {"table": table}, **of_drive}))
+
+
+def test_a_sata_drive_has_wear_and_writes_among_its_attributes() -> None:
+    # The forms of prometheus-community/smartctl_exporter's files: Samsung, Intel, Micron, and a disk whose raw value has several numbers.
+    samsung = sata(("Wear_Leveling_Count", 90, 354), ("Total_LBAs_Written", 99, 1000), logical_block_size=512)
+    assert samsung == {"percent_used": 10, "written_bytes": 512_000}
+    assert sata(("Media_Wearout_Indicator", 22, 0), ("Host_Writes_32MiB", 100, 3)) == {"percent_used": 78, "written_bytes": 3 << 25}
+    assert sata(("Percent_Lifetime_Remain", 98, 2), ("Reported_Uncorrect", 100, 1)) == {"percent_used": 2, "media_errors": 1}
+    assert sata(("Reported_Uncorrect", 100, 1 << 40), ("Temperature_Celsius", 24, 98784247832)) == {}
+    assert sata(("Media_Wearout_Indicator", 22, 0), endurance_used={"current_percent": 80}) == {"percent_used": 80}
+
+
+def test_a_scsi_drive_is_named_by_newer_versions_too() -> None:  # influxdata/telegraf
+    log = {"write": {"gigabytes_processed": "132513.233", "total_uncorrected_errors": 0}}
+    text = json.dumps({"scsi_model_name": "SEAGATE ST0000000", "scsi_revision": "DX10", "scsi_error_counter_log": log})
+    assert health_of(text) == {"model": "SEAGATE ST0000000", "firmware": "DX10", "written_bytes": 132513.233e9}
+
+
 @pytest.mark.parametrize("text", ["", "{", "[]", "sudo: a password is required", '{"temperature": true, "percent_used": "3"}'])
 def test_what_is_no_health_tells_nothing(text: str) -> None:
     assert health_of(text) == {}

@@ -23,6 +23,10 @@ def test_the_name_of_the_system_lscpu_and_pairs_of_a_colon_are_read() -> None:
     assert facts.lscpu_fields(json.dumps(flat))["Model name:"] == "AMD GX-412TC"
     assert facts.lscpu_fields(json.dumps(nested))["Model name:"] == "AMD GX-412TC"
     assert facts.lscpu_fields("lscpu: invalid option") == {}
+    small, large = ({"field": "Model name:", "data": f"Cortex-{of}"} for of in ("A55", "A76"))
+    arm = {"lscpu": [{"field": "Vendor ID:", "data": "ARM", "children": [small, {"field": "Socket(s):", "data": "-"}, large, small]}]}
+    fields = facts.lscpu_fields(json.dumps(arm))
+    assert (fields["Model name:"], "Socket(s):" in fields) == ("Cortex-A55, Cortex-A76", False)
     # Driver and firmware are pairs of a colon.
     text = "driver: ixgbe\nversion: 6.1.0\nfirmware-version: 0x80000835, 1.2.3\nexpansion-rom-version: \nbus-info: 0000:03:00.1\n"
     assert facts.colon_pairs(text)["firmware-version"] == "0x80000835, 1.2.3"

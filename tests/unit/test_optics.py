@@ -336,3 +336,24 @@ def test_a_module_that_a_person_plugs_in_is_a_column_and_a_run_without_any_is_re
         made.write_trial(trial_record(n, cell, {"a": {"max_received_pps": 1e6 * n}}), {})
     rows = json.loads(CliRunner().invoke(dutlab, ["optics", str(made.path), "--json"]).output)["passed"]
     assert [(row["module"], row["max_received_pps"]) for row in rows] and {row["max_received_pps"] for row in rows} == {1e6, 2e6}
+
+
+def test_another_page_in_place_of_the_diagnostics_gives_no_values() -> None:  # bnxt_en, newrushbolt/go-ethtool-metrics
+    thresholds = {"temperature": (3.02, 7.06, 0.0, 0.25), "voltage": (0.0012, 0.0006, 2.6368, 0.0)}
+    values = {"temperature": "0.00 degrees C / 32.00 degrees F", "voltage": "0.2287 V"}
+    names = ("high alarm", "low alarm", "high warning", "low warning")
+    text = "\tIdentifier : 0x03 (SFP)\n\tVendor PN : SFP-10GSR-85\n" + "".join(
+        f"\tModule {what} : {value}\n"
+        + "".join(f"\tModule {what} {name} threshold : {n}\n" for name, n in zip(names, thresholds[what], strict=True))
+        for what, value in values.items()
+    )
+    optic = optic_of(text)
+    assert optic is not None
+    assert (optic.part, optic.values, optic.limits, optic.findings()) == ("SFP-10GSR-85", {}, {}, [])
+    assert optic.note
+    sloppy = optic_of(text.replace("0.2287 V", "3.29 V"))
+    assert sloppy is not None
+    assert (sloppy.values["voltage_v"], sloppy.limits) == ((3.29,), {})
+    good = optic_of(text.replace(": 7.06", ": -5").replace(": 0.25", ": -1"))  # thresholds of one quantity alone may be wrong
+    assert good is not None
+    assert good.values["voltage_v"] == (0.2287,)

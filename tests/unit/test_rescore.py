@@ -6,25 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dutlab.stats.rescore import (
-    CSIT_NDR,
-    CSIT_PDR,
-    DEFINITIONS,
-    NDR_0001,
-    PDR_01,
-    RFC2544,
-    TST009,
-    Definition,
-    LoadVerdict,
-    RampSecond,
-    TrialPoint,
-    answer,
-    classify,
-    conditional_loss,
-    points_of,
-    rescore,
-    saturation,
-)
+from dutlab.stats.definitions import CSIT_NDR, CSIT_PDR, DEFINITIONS, NDR_0001, PDR_01, RFC2544, TST009, Definition
+from dutlab.stats.rescore import LoadVerdict, RampSecond, TrialPoint, answer, classify, conditional_loss, points_of, rescore, saturation
 
 LOWER, UPPER, UNDECIDED = LoadVerdict.LOWER, LoadVerdict.UPPER, LoadVerdict.UNDECIDED
 

@@ -106,7 +106,7 @@ def _files(paths: Sequence[Path]) -> tuple[list[Path], list[Path]]:
 
 
 def _notes(trials: Sequence[Imported]) -> list[str]:
-    return [f"{trial.cell.mode}: {note}" for trial in trials for note in trial.measured.notes if note]
+    return list(dict.fromkeys(f"{trial.cell.mode}: {note}" for trial in trials for note in trial.measured.notes if note))
 
 
 def _say(sentences: Sequence[str], *, err: bool) -> None:

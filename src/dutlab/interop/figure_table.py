@@ -12,6 +12,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from dutlab.errors import InputError
@@ -30,6 +31,8 @@ from dutlab.units import BpsL1, number_or_text, si
 _PLACE = ("mode", "workload", "tool", "links", "link")
 _ASKED = ("duration_s", "omit_s", "warmup_s", "drain_s", "rampup_s", "hold_s", "rate_pps", "rate_percent", "target_percent")
 """Parameters whose names end in a unit too."""
+_MEANT = ("mtu", "frame_size", "protocol", "streams")
+"""Settings that determine ceilings, or the style of a report."""
 _COUNTS = frozenset({"run", "repeat", "repetition", "iteration", "attempt", "trial", "sample", "nr", "no", "number", "id"})
 _DATES = frozenset({"date", "time", "timestamp", "datetime", "started", "ended", "when"})
 """Names of columns that distinguish repeats and are not settings, even if their values are not dates."""
@@ -56,6 +59,7 @@ _BARE = frozenset({*_RATES, "bytes_per_s", "watts"})
 _SHARES = ("", "received_", "max_", "saturation_")
 """Prefixes of names of shares of the line rate."""
 _ADDED = frozenset({MeasureUnit.BPS, MeasureUnit.PPS})
+_DECIMAL_COMMA = re.compile(r"^\s*(-?\d{1,18}),(\d{1,18})\s*$")
 _SAME_LINE = 0.02
 """Largest relative difference of two equal line rates. Published bits and percentages have three digits."""
 Columns = Mapping[str, tuple[str, float]]
@@ -69,12 +73,12 @@ _Trials = dict[str, tuple[Cell, list[tuple[_Links, _Published]]]]
 def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
     """Read the CSV file `name`: one trial for each cell and repeat. Raises InputError with every faulty line."""
     try:
-        rows = list(csv.reader(io.StringIO(data.decode("utf-8-sig"), newline=""), strict=True))
+        rows = _rows(data.decode("utf-8-sig"))
     except (UnicodeDecodeError, csv.Error) as error:
         raise InputError(f"{name}: not a CSV file: {error}") from error
     if len(rows) < 2:  # noqa: PLR2004 -- a header and a row
         raise InputError(f"{name}: has no rows", remedy="the first line names the columns, each further one is a measurement")
-    head = [column.strip() for column in rows[0]]
+    head = [_named(column.strip()) for column in rows[0]]
     columns = {column: name_and_factor for column in head if column not in (*_PLACE, *_ASKED) and (name_and_factor := _figure(column))}
     faults = [*_head_faults(head, columns)]
     if faults:
@@ -98,6 +102,23 @@ def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
         for first in (number == nth == 0,)
         for whole in (_with_sum(cell, {link: _as_asked(cell, of, line) for link, of in figures.items()}),)
     ]
+
+
+def _rows(text: str) -> list[list[str]]:
+    """Return the rows of a table, separated by commas, tabs or semicolons; with semicolons, decimal commas become points.
+
+    Spreadsheets of countries with a decimal comma write semicolons. Raises csv.Error.
+    """
+    first = text.partition("\n")[0]
+    separator = "," if "," in first else next((s for s in ("\t", ";") if s in first), ",")
+    rows = list(csv.reader(io.StringIO(text, newline=""), delimiter=separator, skipinitialspace=True, strict=True))
+    return [[_DECIMAL_COMMA.sub(r"\1.\2", field) for field in row] for row in rows] if separator == ";" else rows
+
+
+def _named(column: str) -> str:
+    """Return the name of a column, in lower case if it has a meaning then."""
+    lower = column.lower()
+    return lower if lower in (*_PLACE, *_ASKED, *_MEANT) or _figure(lower) else column
 
 
 def _line(name: str, trials: _Trials, given: BpsL1 | None) -> BpsL1 | None:

@@ -25,7 +25,7 @@ from typing import Any
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import InputError
 from dutlab.interop.fio_terse import is_terse, read_terse
-from dutlab.interop.fio_text import read_text
+from dutlab.interop.fio_text import read_texts
 from dutlab.interop.imported_run import (
     AssumedUnit,
     Imported,
@@ -48,6 +48,8 @@ STORAGE = "storage"
 """Place of figures where other tools name a link."""
 _OBJECT = re.compile(rb"^\{", re.MULTILINE)
 _TEXT = re.compile(rb"^\S.*: \(groupid=\d+, jobs=", re.MULTILINE)
+_OF_CLIENT = "text before the report: 'hostname="
+"""Begin of the note on the lines that `fio --client` prints about its servers."""
 _DRIVE = re.compile(r"[^\s:/]+:[^\s:/]+")
 _WAYS = re.compile(rf"{'|'.join(sorted(READS | WRITES))}|seq\w*|rand\w*|mix\w*", re.IGNORECASE)
 _OPTIONS = re.compile(
@@ -65,7 +67,6 @@ _LONGER = 1.02
 
 def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
     """Read the file `name`. Raises InputError."""
-    del options
     try:
         trials = [trial for report in _reports(data) for trial in _trials(device_of(name), report)]
     except UnreadableError as error:
@@ -122,14 +123,14 @@ def _reports(data: bytes) -> list[_Report]:
     """Return the reports that count: the last one of each run. Raises UnreadableError if there is none."""
     begins = [found.start() for found in _OBJECT.finditer(data)]
     if not begins and _TEXT.search(data):
-        document = read_text(data)
-        return [_Report(document, (), tells_options=False, assumed=_assumed_in_text(version_of(document)))]
+        return [_Report(document, (), tells_options=False, assumed=_assumed_in_text(version_of(document))) for document in read_texts(data)]
     if not begins and is_terse(data):
         return _last_ones([_Report(document, unsure, tells_options=False) for document, unsure in read_terse(data)])
     if len(begins) < 2:  # noqa: PLR2004 -- a single one, as without --status-interval
         document, repairs = read_cut_object(data)
         own = is_terse(data) or _TEXT.search(data)  # --output-format=json,normal
-        return [_Report(document, [words for words in repairs if not (own and words.startswith(("text before", "text after")))])]
+        usual = ("text before", "text after") if own else (_OF_CLIENT,)
+        return [_Report(document, [words for words in repairs if not words.startswith(usual)])]
     found, broken = list[_Report](), list[str]()
     for begin, end in zip(begins, (*begins[1:], len(data)), strict=True):
         line = data.count(b"\n", 0, begin) + 1

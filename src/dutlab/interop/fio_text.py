@@ -9,6 +9,7 @@ The date has no zone and counts as UTC.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -35,19 +36,60 @@ _ISSUED = re.compile(r"\s+issued(?: rwts?)?\s*: total=(?:r=)?(\d{1,18})(?:/w=|,)
 _DISK = re.compile(r"\s+(?P<name>\S+): ios=(?P<read_ios>\d{1,18})/(?P<write_ios>\d{1,18}),.*?merge=(?P<read_merges>\d{1,18})/")
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)([BKMGT])(?:i?B)?", re.IGNORECASE)
 _VERSION = re.compile(r"fio-(\d+)\S*$")
+_PREFIX = re.compile(r"^(\S[^\n]{0,200}?)Run status group \d+ ", re.MULTILINE)
 _NS = {"nsec": 1.0, "usec": 1e3, "msec": 1e6}
 _TIMES = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 
 
-def read_text(data: bytes) -> dict[str, Any]:
-    """Convert the text into the members of fio's JSON. Raises UnreadableError if no job has a result."""
+def read_texts(data: bytes) -> list[dict[str, Any]]:
+    """Convert the text into the members of fio's JSON, for each run of fio in it. Raises UnreadableError if no job has a result."""
+    reports = list[dict[str, Any]]()
+    for lines in _runs(_unstamped(data.decode("utf-8", "replace")).splitlines()):
+        report = _read_run(lines)
+        if any(name in job for job in report["jobs"] for name in WAYS):
+            reports.append(report)
+    if not reports:
+        raise UnreadableError("it has no fio job with a result")
+    return reports
+
+
+def _unstamped(text: str) -> str:
+    """Return the text without a log's prefix before each line: the one before fio's sums, in which digits may differ."""
+    found = _PREFIX.search(text)
+    form = re.sub(r"\d+", lambda _: r"\d+", re.escape(found[1])) if found else ""
+    return re.sub(f"^{form}", "", text, flags=re.MULTILINE) if form else text
+
+
+def _runs(lines: list[str]) -> Iterator[list[str]]:
+    """Yield the lines of each run. A run begins with its jobs and the version; both precede all results.
+
+    A run without these lines begins with a job that the sums of the run before already have, by another process.
+    """
+    begin, has_result, has_sums, pids = 0, False, False, dict[tuple[str, str], set[str]]()
+    for n, line in enumerate(lines):
+        if entry := _JOB.match(line):
+            known = pids.setdefault((entry["name"], entry["group"]), set())
+            if has_sums and known and not known & {entry["pid"], "0"}:
+                yield lines[begin:n]
+                begin, has_sums, pids = n, False, {(entry["name"], entry["group"]): set()}
+            pids[entry["name"], entry["group"]].add(entry["pid"])
+            has_result = True
+        elif has_result and (_START.match(line) or _VERSION.match(line)):
+            yield lines[begin:n]
+            begin, has_result, has_sums, pids = n, False, False, {}
+        elif line.startswith("Run status group"):
+            has_sums = True
+    yield lines[begin:]
+
+
+def _read_run(lines: list[str]) -> dict[str, Any]:
     jobs: dict[tuple[str, str, str], _Job] = {}
     options: dict[tuple[str, str], dict[str, str]] = {}
     disks: dict[str, dict[str, Any]] = {}
     version, job = "unknown", _Job({})
-    for line in data.decode("utf-8", "replace").splitlines():
+    for line in lines:
         if entry := _JOB.match(line):
-            asked = options.get((entry["name"], entry["group"]), {}) | {"numjobs": entry["jobs"]}
+            asked = _options_of(options, entry["name"], entry["group"]) | {"numjobs": entry["jobs"]}
             fields = {"jobname": entry["name"], "groupid": int(entry["group"][:9]), "error": int(entry["error"]), "job options": asked}
             fields["timestamp"] = _timestamp(entry["date"])
             job = jobs[entry["name"], entry["group"], entry["pid"]] = _Job(fields, old=version.startswith(("fio-1", "fio-2")))
@@ -59,11 +101,15 @@ def read_text(data: bytes) -> dict[str, Any]:
             disks[entry["name"]] = {key: int(value) for key, value in entry.groupdict().items() if key != "name"}
         else:
             job.take(line)
-    if not any(name in entry.said for entry in jobs.values() for name in WAYS):
-        raise UnreadableError("it has no fio job with a result")
-    ended = max(entry.said["timestamp"] or 0 for entry in jobs.values())
+    ended = max((entry.said["timestamp"] or 0 for entry in jobs.values()), default=0)
     of_jobs = [entry.said for entry in jobs.values()]
     return {"fio version": version, "timestamp": ended or None, "jobs": of_jobs, "disk_util": list(disks.values())}
+
+
+def _options_of(options: Mapping[tuple[str, str], dict[str, str]], name: str, group: str) -> dict[str, str]:
+    """Return the options of a job. Their line may begin with a shell's prompt and command."""
+    own = (of for (other, of_group), of in options.items() if of_group == group and (other == name or other.endswith(f" {name}")))
+    return options.get((name, group)) or next(own, {})
 
 
 @dataclass

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+from ast import literal_eval
+from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -25,6 +27,8 @@ _TRIED_BYTES = 4 << 20
 _QUOTED = re.compile(rb"^(?:> ?)+", re.MULTILINE)
 _BLOCK = re.compile(rb"(?:^[ \t]+[^\n]*\n?|^\r?\n)+", re.MULTILINE)
 """Block of indented lines, with blank lines between."""
+_LITERAL = re.compile(rb"""\bb'(?:[^'\\\n]|\\[ -~]){20,}+'|\bb"(?:[^"\\\n]|\\[ -~]){20,}+\"""")
+"""Bytes of some length as Python prints them: one line, in which control characters have backslashes."""
 
 
 class WrongKind(InputError):
@@ -88,6 +92,7 @@ def _read(kind: str, name: str, data: bytes, options: ImportOptions) -> list[Imp
     No importer foresees every possible content, so any other exception also counts as a fault of the file.
     """
     read: Importer = IMPORTS[kind].importer
+    data = _in_utf_8(data)
     try:
         try:
             return read(name, data, options)
@@ -102,14 +107,35 @@ def _read(kind: str, name: str, data: bytes, options: ImportOptions) -> list[Imp
         raise InputError(f"{name}: cannot be read: {type(error).__name__}: {str(error)[:200]}") from error
 
 
+def _in_utf_8(data: bytes) -> bytes:
+    """Return text in UTF-8 without a byte order mark: PowerShell's `>` writes UTF-16, spreadsheets write the mark."""
+    for mark, encoding in ((BOM_UTF8, "utf-8"), (BOM_UTF16_LE, "utf-16-le"), (BOM_UTF16_BE, "utf-16-be")):
+        if data.startswith(mark):
+            return data[len(mark) :].decode(encoding, "replace").encode()
+    return data
+
+
 def _laid_bare(data: bytes) -> Iterator[bytes]:
-    """Yield the text as the tool printed it: without quotation marks (`>`) before its lines, then also without indents of whole blocks."""
+    """Yield the text as the tool printed it.
+
+    That is without quotation marks (`>`) before its lines, then also without indents of whole blocks, and output that Python printed as
+    bytes (`b'…'`).
+    """
     if len(data) > _TRIED_BYTES or b"\0" in data:
         return
     if (unquoted := _QUOTED.sub(b"", data)) != data:
         yield unquoted
     if (bare := _BLOCK.sub(_outdented, unquoted)) != unquoted:
         yield bare
+    if (printed := _LITERAL.sub(_content, data)) != data:
+        yield printed
+
+
+def _content(literal: re.Match[bytes]) -> bytes:
+    try:
+        return b"\n%b\n" % literal_eval(literal[0].decode("ascii"))
+    except (ValueError, SyntaxError):
+        return literal[0]
 
 
 def _outdented(block: re.Match[bytes]) -> bytes:

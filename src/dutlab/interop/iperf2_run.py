@@ -24,26 +24,40 @@ from dutlab.tools.json_text import UnreadableError
 
 _HEADER = re.compile(r"^(?P<end>Client connecting to|Server listening on) .*?(?P<protocol>TCP|UDP) port (?P<port>\d+)")
 _IPERF3 = re.compile(
-    r"^(?:.{0,40} )?(?:Connecting to host |Accepted connection from |iperf Done\.)|[ \t](?:sender|receiver)[ \t]*$", re.MULTILINE
+    r"^(?:.{0,40} )?(?:Connecting to host |Accepted connection from |iperf Done\.)|[ \t](?:sender|receiver)[ \t]*$"
+    r"|^\[ ID\](?:\[Role\])? Interval +Transfer +Bitrate\b|^\[[ \dSUM]+\](?:\[..-.\])? +\d+\.\d\d-\d+\.\d\d {2,}sec ",
+    re.MULTILINE,
 )
+"""Words of iperf3, its head of columns, and the blanks in its lines: iperf 2 has one before `sec`."""
+_STAMP = re.compile(
+    r"^[^\n]{1,80}?(?=\[ *\*?(?:\d{1,5}|SUM|ID)\] |Client connecting to |Server listening on |(?:Sending|Receiving) \d+ byte datagrams)",
+    re.MULTILINE,
+)
+"""Prefix of a line in a log, such as a time."""
 _CONNECTED = re.compile(r"^\[ *\*?(?P<id>\d+)\] local \S+ port (?P<port>\d+) connected (?:with|to) \S+ port \d+(?P<rest>.*)$")
 _LENGTH = re.compile(r"^(?:Sending|Receiving) (\d{1,9}) byte datagrams")
 _LINE = re.compile(
     r"^\[ *(?P<back>\*)?(?P<id>\d+|SUM(?:-\d+)?)\] +(?P<begin>[\d.]{1,18})- *(?P<end>[\d.]{1,18}) +sec +[\d.]+ +[KMGT]?Bytes +"
     r"(?P<rate>[\d.]{1,18}) +(?P<prefix>[KMGT]?)(?P<what>bits|Bytes)/sec(?P<rest>.*)$"
 )
-_CAME = re.compile(r"^ *(?:(?P<jitter>[\d.]{1,18}) ms)? +(?P<lost>-?\d{1,18})/ *(?P<total>-?\d{1,18}) \(")
+_CAME = re.compile(r"^ *(?:(?P<jitter>[\d.]{1,18}) ms)? +(?P<lost>-?\d{1,18})/ *(?P<total>-?\d{1,18}) +\(")
 _RETRIES = re.compile(r"^ +\d+/\d+ +(\d{1,18}) ")
 _BITS = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 _BYTES = {"": 8.0, "K": 8 * 2.0**10, "M": 8 * 2.0**20, "G": 8 * 2.0**30, "T": 8 * 2.0**40}
 _CSV_TCP, _CSV_UDP = 9, 14
+_CSV_TIME = re.compile(r"\d{4,20}(?:\.\d{1,9})?")
+_MOST_DIGITS = 9
 _EPOCH = 1970
 _LONGEST_FIELD = 50
 """Most characters of a field: an IPv6 address."""
 _SUM_IDS = frozenset({"-1", "SUM"})
 _SHORTEST_S, _LONGEST_S = 0.05, 1e9
+_NEAR = 8
+"""Number of earlier tests of a file, from its end, that a row may belong to."""
 _TOGETHER = 0.5
 """Streams are of one test if they ran together for more than this share of the shorter one."""
+_OVERCOUNTED = 1.05
+"""Ratio of a sum to its streams above which the sum is wrong: a server of 2.0 with `-i` counts some seconds of a stream twice."""
 _DIRECTIONS = {LINK: "forward", BACK: "reverse", BOTH: "both"}
 _ADDED = ("goodput_bps", "sent_bps", "retransmits")
 
@@ -77,12 +91,14 @@ class _Test:
     """Id of a stream → True if it runs in the reverse direction."""
     samples: list[_Sample] = field(default_factory=list)
     doubts: list[str] = field(default_factory=list)
+    is_server: bool = False
+    """True if this end only accepted connections, so its bytes are those that arrived."""
     stream: int | None = None
     """Number of the test, if streams cannot be grouped into tests; else None."""
 
 
 def _documents(data: bytes) -> tuple[Sequence[Document], list[str]]:
-    text = data.decode("utf-8", "replace").replace("\r", "\n")
+    text = _STAMP.sub("", data.decode("utf-8", "replace").replace("\r", "\n"))
     if _IPERF3.search(text):
         raise UnreadableError("it is output of iperf3")
     tests = [*_of_csv(text)] or [*_of_text(text)]
@@ -114,6 +130,7 @@ def _of_text(text: str) -> Iterator[_Test]:
             test.protocol, test.datagram = protocol, test.datagram or length
             ports.add(connected["port"])
             answers = connected["port"] in listens
+            test.is_server = bool(listens) and not is_client
             test.streams[connected["id"]] = "(reverse)" in connected["rest"] or (answers if is_client else bool(listens) and not answers)
         elif (match := _LINE.match(line)) and (sample := _sample(match, test)):
             test.samples.append(sample)
@@ -144,33 +161,58 @@ def _sample(match: re.Match[str], test: _Test) -> _Sample | None:
 
 def _of_csv(text: str) -> Iterator[_Test]:
     """Yield the tests of `-y C`: totals of streams that ran together, with their seconds."""
-    rows = [row for line in text.splitlines() if (row := line.split(","))[0].isdecimal() and len(row) in (_CSV_TCP, _CSV_UDP)]
+    rows = [row for line in text.splitlines() if len(row := line.split(",")) in (_CSV_TCP, _CSV_UDP) and _CSV_TIME.fullmatch(row[0])]
     rows = [row for row in rows if max(map(len, row)) <= _LONGEST_FIELD]
-    sent = {_csv_stream(row) for row in rows if len(row) == _CSV_UDP and row[11].startswith("-")}
-    samples = [sample for row in rows if (sample := _csv_sample(row, sent)) is not None]
+    is_udp = any(len(row) == _CSV_UDP for row in rows)
+    sent = {_csv_stream(row) for row in rows if is_udp and (len(row) == _CSV_TCP or row[11].startswith("-"))}
+    reports = {stream for row in rows if is_udp and (stream := _csv_stream(row)) not in sent and _csv_stream(row, swapped=True) in sent}
+    back = _csv_back([row for row in rows if _csv_stream(row) not in reports])
+    back |= {stream for row in rows if (stream := _csv_stream(row)) in reports and _csv_stream(row, swapped=True) in back}
+    samples = [sample for row in rows if (sample := _csv_sample(row, sent, back)) is not None]
     groups = list[list[_Sample]]()
     for total in _csv_totals(samples):
-        group = next((g for g in groups if _ran_together(g[0], total)), None)
+        group = next((g for g in groups[-_NEAR:] if _ran_together(g[0], total)), None)
         if group is None:
             groups.append(group := [])
         group.append(total)
     unknown = len(groups) > 1 and all(of[0].ended is None for of in groups)
     for number, of in enumerate(groups, 1):
         ids = {total.stream for total in of}
-        is_udp = any(len(row) == _CSV_UDP for row in rows)
-        seconds = [s for s in samples if s.stream in ids and s not in of and s.begin_s + s.seconds <= max(t.end_s for t in of)]
-        test = _Test("udp" if is_udp else "tcp", None, dict.fromkeys(ids - _SUM_IDS, False), [*seconds, *of] if len(groups) == 1 else [*of])
+        seconds = []
+        if len(groups) == 1:
+            seconds = [s for s in samples if s.stream in ids and s not in of and s.begin_s + s.seconds <= max(t.end_s for t in of)]
+        streams = {stream: stream in back for stream in ids - _SUM_IDS - reports}
+        test = _Test("udp" if is_udp else "tcp", None, streams, [*seconds, *of])
         if unknown:
             test.doubts.append("its times are all of 1970: whether its streams ran together is not known, each is a trial")
             test.stream = number
         yield test
 
 
-def _csv_stream(row: Sequence[str]) -> str:
-    return "SUM" if row[5] in _SUM_IDS else f"{row[1]}:{row[2]}>{row[3]}:{row[4]}"
+def _csv_stream(row: Sequence[str], *, swapped: bool = False) -> str:
+    if row[5] in _SUM_IDS:
+        return "SUM"
+    here, there = (f"{row[3]}:{row[4]}", f"{row[1]}:{row[2]}") if swapped else (f"{row[1]}:{row[2]}", f"{row[3]}:{row[4]}")
+    return f"{here}>{there}"
 
 
-def _csv_sample(row: Sequence[str], sent: Collection[str]) -> _Sample | None:
+def _csv_back(rows: Sequence[Sequence[str]]) -> set[str]:
+    """Return the streams of the reverse direction.
+
+    A row has the ports of this end and of the far one, and one of them is the port that listens. The first stream of a test runs forward.
+    If only one direction is in the file, no stream is in the result.
+    """
+    of_streams = [row for row in rows if row[5] not in _SUM_IDS]
+    if not of_streams:
+        return set()
+    first = min(of_streams, key=lambda row: int(row[5]) if row[5].isdecimal() and len(row[5]) < _MOST_DIGITS else 0)
+    for listens, other in ((4, 2), (2, 4)):
+        if all(first[listens] in (row[2], row[4]) for row in of_streams):
+            return {_csv_stream(row) for row in of_streams if row[other] == first[listens]}
+    return set()
+
+
+def _csv_sample(row: Sequence[str], sent: Collection[str], back: Collection[str]) -> _Sample | None:
     """Return the sample of a row; None for an unreadable row. `sent` has the streams of senders, whose seconds count sent datagrams too."""
     try:
         begin_s, end_s = (float(part) for part in row[6].split("-", 1))
@@ -181,7 +223,7 @@ def _csv_sample(row: Sequence[str], sent: Collection[str]) -> _Sample | None:
     if not all(0 <= value < _LONGEST_S for value in (begin_s, end_s)) or not all(isfinite(value) for value in (bps, *(udp or ()))):
         return None
     jitter, lost, total = udp if udp is not None and stream not in sent else (None, None, None)
-    return _Sample(stream, begin_s, end_s, bps, False, jitter, lost, total, ended=_csv_moment(row[0]))
+    return _Sample(stream, begin_s, end_s, bps, stream in back, jitter, lost, total, ended=_csv_moment(row[0]))
 
 
 def _csv_moment(text: str) -> datetime | None:
@@ -192,12 +234,16 @@ def _csv_moment(text: str) -> datetime | None:
     return None if instant.year <= _EPOCH else instant
 
 
-def _csv_totals(samples: Sequence[_Sample]) -> Iterator[_Sample]:
-    """Yield the totals: lines of a stream from 0 on, without a longer line after them."""
-    for n, sample in enumerate(samples):
-        later = next((s for s in samples[n + 1 :] if s.stream == sample.stream and (s.total is None) == (sample.total is None)), None)
+def _csv_totals(samples: Sequence[_Sample]) -> list[_Sample]:
+    """Return the totals: lines of a stream from 0 on, without a longer line after them."""
+    totals = list[_Sample]()
+    later_by_stream: dict[tuple[str, bool], _Sample] = {}
+    for sample in reversed(samples):
+        later = later_by_stream.get((sample.stream, sample.total is None))
         if sample.begin_s == 0 and (later is None or (later.begin_s == 0 and later.end_s <= sample.end_s + _SHORTEST_S)):
-            yield sample
+            totals.append(sample)
+        later_by_stream[sample.stream, sample.total is None] = sample
+    return totals[::-1]
 
 
 def _ran_together(one: _Sample, other: _Sample) -> bool:
@@ -226,7 +272,8 @@ def _document(test: _Test) -> Document | None:
     return {
         "protocol": test.protocol, "streams": len(test.streams) or 1, "duration_s": round(longest) or round(longest, 1),
         "direction": _DIRECTIONS[place], **({} if test.stream is None else {"stream": test.stream}),
-        "datagram_bytes": test.datagram, "place": place, "figures": figures, "ways": ways if len(ways) > 1 else {}, "doubts": test.doubts,
+        "datagram_bytes": test.datagram, "is_server": test.is_server, "place": place, "figures": figures,
+        "ways": ways if len(ways) > 1 else {}, "doubts": test.doubts,
         "seconds": _seconds(test, longest) if len(ways) == 1 else [],
     }  # fmt: skip
 
@@ -239,7 +286,10 @@ def _totals(test: _Test, *, is_back: bool, came: bool) -> list[_Sample]:
             sample_by_stream[s.stream] = s
     whole, streams = sample_by_stream.pop("SUM", None), list(sample_by_stream.values())
     has_one_way = not any(s.is_back != is_back for s in test.samples if s.stream != "SUM")
-    return [whole] if whole is not None and has_one_way and len(streams) != 1 else streams
+    if whole is None or not has_one_way or len(streams) == 1:
+        return streams
+    of_all = len(streams) > 1 and len(streams) == len(test.streams)
+    return streams if of_all and whole.bps > _OVERCOUNTED * sum(s.bps for s in streams) else [whole]
 
 
 def _way(test: _Test, *, is_back: bool) -> dict[str, float]:
@@ -253,7 +303,9 @@ def _way(test: _Test, *, is_back: bool) -> dict[str, float]:
     if came:
         total, lost = sum(s.total or 0 for s in came), sum(s.lost or 0 for s in came)
         figures["goodput_bps"] = sum(s.bps for s in came)
-        jitters = [s.jitter_ms for s in test.samples if s.is_back == is_back and s.begin_s == 0 and s.jitter_ms is not None]
+        told = [s for s in test.samples if s.is_back == is_back and s.begin_s == 0 and s.jitter_ms is not None]
+        last = {s.stream: s.jitter_ms or 0.0 for s in told if s.stream != "SUM"}  # a total comes after the seconds of its stream
+        jitters = list(last.values()) or [s.jitter_ms or 0.0 for s in told]
         figures |= {"loss_ratio": lost / total} if total > 0 else {}
         figures |= {"jitter_ns": 1e6 * max(jitters)} if jitters and total > 0 else {}
     return figures
@@ -271,15 +323,15 @@ def _seconds(test: _Test, longest: float) -> list[Row]:
 
 
 def _derive(result: Document, figures: Mapping[str, float]) -> Derived:
-    del figures
     own_figures: Mapping[str, Any] = result["figures"]
     udp = result["protocol"] == "udp"
     missing = udp and "goodput_bps" not in own_figures
+    written = not udp and not result["is_server"]
     doubts = [*result["doubts"], *(["the receiver's report is missing: figures are what was sent, not what arrived"] if missing else [])]
     return Derived(
         figures=own_figures,
         doubts=mended(doubts),
-        notes=[] if udp else ["of TCP a client of iperf 2 counts what it wrote, which its socket may still have held"],
+        notes=["of TCP a client of iperf 2 counts what it wrote, which its socket may still have held"] if written else [],
         tables={"seconds": result["seconds"]},
         place=result["place"],
         places=result["ways"],

@@ -16,6 +16,8 @@ FORWARD, REVERSE = "forward", "reverse"
 """Directions as the client names them."""
 SEVERAL_RATES = 1.1
 """Ratio of sent rates above which UDP tests of one file count as tests of different intended rates."""
+SAME_RATE = 1.01
+"""Then tests are of one rate if their sent rates differ by less than this ratio."""
 
 
 @dataclass(frozen=True)
@@ -55,12 +57,16 @@ def ids_of(cookie: object, ends: Sequence[tuple[object, object]]) -> tuple[str, 
 
 
 def with_rates(reports: Sequence[Iperf3Report]) -> list[Iperf3Report]:
-    """Add the sent rate in two digits as the intended rate to UDP tests that do not state one, if they sent at different rates."""
+    """Add the sent rate in three digits as the intended rate to UDP tests that do not state one, if they sent at different rates."""
     open_ = {n: rate for n, r in enumerate(reports) if r.asked.get("rate_bps") is None and (rate := _sent_bps(r))}
     rates = sorted(open_.values())
     if all(b <= a * SEVERAL_RATES for a, b in pairwise(rates)):
         return list(reports)
-    return [replace(r, asked={**r.asked, "rate_bps": float(f"{open_[n]:.1e}")}) if n in open_ else r for n, r in enumerate(reports)]
+    starts = [rate for before, rate in zip([0.0, *rates], rates, strict=False) if rate > before * SAME_RATE]
+    rate_by_number = {n: max(start for start in starts if start <= rate) for n, rate in open_.items()}
+    return [
+        replace(r, asked={**r.asked, "rate_bps": float(f"{rate_by_number[n]:.2e}")}) if n in open_ else r for n, r in enumerate(reports)
+    ]
 
 
 def _sent_bps(report: Iperf3Report) -> float | None:

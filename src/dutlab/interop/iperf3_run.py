@@ -33,13 +33,14 @@ from dutlab.tools.json_text import JsonPiece, UnreadableError, member, number, p
 from dutlab.units import si
 
 _FRAME = re.compile(r"^(?:iperf Done\.|-{20,}|Server listening on .*)$", re.MULTILINE)
+_DEBUG = re.compile(rb"^(?:send|get)_(?:parameters|results):?[ \t]*\n\{$.*?^\}$\n?", re.MULTILINE | re.DOTALL)
+"""What --debug prints of the messages between the two ends."""
 _TEXT_OF_SERVER = "Server JSON output:"
 """Line before the server's report of the same test, with `--get-server-output`."""
 
 
 def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
     """Read the file `name`: one trial per test. The device is named after the file, without its ending. Raises InputError."""
-    del options
     try:
         reports, faults, around = _reports(data)
     except UnreadableError as error:
@@ -97,7 +98,7 @@ def _reports(data: bytes) -> tuple[list[Iperf3Report], list[str], list[str]]:
                 str(error)
             )
 
-    for piece in pieces_of(data, again=json_output.BACK):
+    for piece in pieces_of(_DEBUG.sub(b"", data), again=json_output.BACK):
         if stream.takes(piece):
             for document, repairs in stream.ended():
                 take(document, repairs)

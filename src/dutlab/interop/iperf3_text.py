@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 
@@ -98,14 +98,16 @@ def reports_of(text: str) -> tuple[list[Iperf3Report], list[str]]:
 
 def _further(text: str) -> Iterator[int]:
     """Yield the positions where tests without iperf3's introduction begin: after the sums of another test."""
-    sums, end = set[tuple[str, str, str]](), 0
+    sums, end = dict[tuple[str, str, str], TextLine](), 0
     for line in lines_of(text):
         own, head = (line.stream, line.role, line.side), text.find("[ ID]", end, line.at)
+        if own in sums and head < 0 and replace(sums[own], at=line.at) == line:
+            continue  # a script printed this sum again
         if sums and (head >= 0 or not line.side or own in sums):
             yield head if head >= 0 else line.at
-            sums = set()
+            sums = {}
         if line.side:
-            sums.add(own)
+            sums[own] = line
             end = line.at + 1
 
 
@@ -138,16 +140,21 @@ def _report(text: str, options: Mapping[str, Value], error: re.Match[str] | None
     repairs += [f"half of a test in both directions is missing: {fault}" for fault in faults]
     direction = "bidir" if is_both else next(iter(ways))
     first = next(own for own in ways.values() if own)
-    cpu = {f"{side}_cpu_percent": float(percent) for side in ("sender", "receiver") if (percent := fields.get(f"{side}_cpu"))}
+    cpu = {
+        f"{side}_cpu_percent": float(percent)
+        for side in ("sender", "receiver")
+        if (percent := fields.get(f"{side}_cpu")) and not (is_server and f"remote/{side} 0.0% (0.0%u/0.0%s)" in text)  # not known there
+    }
     each = {way: of | cpu for way, of in figures.items()}
     whole = places_of(each, is_both=is_both)
     omitted = len({line.to_s for line in first if line.is_omitted})
+    lasted_s = min(total.to_s for total in totals)
     asked = {
         "protocol": "udp" if any(total.jitter_ns is not None for total in totals) else "tcp",
         "direction": direction,
         "streams": len(streams) // len(ways) or None,
         "omit_s": omitted,
-        "duration_s": round(min(total.to_s for total in totals)),
+        "duration_s": round(lasted_s) or round(lasted_s, 1),
     } | _said_of(text, fields, options)
     ends = [end for _, *of in _STREAM.findall(text)[:1] for end in ((of[0], of[1]), (of[2], of[3]))]
     return Iperf3Report(
@@ -187,10 +194,14 @@ class _Way:
         loss = lost / last.datagrams if last.datagrams else None
         if came is not None:
             values = {"goodput_bps": came.bps}
+            if came.jitter_ns is not None and not came.datagrams and sent is not None and sent.datagrams:
+                values["loss_ratio"] = 1.0  # nothing arrived that a receiver could count
             if sent is not None and (sent.bps > 0 or came.bps == 0):  # a server of 3.1 prints 0 for unknown values
                 values["sent_bps"] = sent.bps
         elif last.bps == 0 and last.datagrams > lost:  # before 3.2, a server that received
             values = {"goodput_bps": self._mean()}
+        elif last.bps == 0 and not last.datagrams:  # nothing arrived, and what was sent is not known
+            values = {"goodput_bps": last.bps}
         else:  # before 3.2, the one line of UDP has the sent rate, and the receiver's count of datagrams
             values = {"goodput_bps": last.bps * (1 - (loss or 0.0)), "sent_bps": last.bps}
         if sent is not None and sent.retransmits is not None:

@@ -27,12 +27,13 @@ _BARE = "value"
 def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
     """Read the file `name`. Raises InputError."""
     del options
-    values, unread = list[tuple[str, float]](), list[str]()
+    values, unread, further = list[tuple[str, float]](), list[str](), list[str]()
     for number, line in enumerate(data.decode("utf-8", "replace").splitlines(), 1):
         if not line.strip() or line.lstrip().startswith("#"):
             continue
         if _COLUMNS.fullmatch(line):
             values.append(_measured(line))
+            further += [f"column {n} of line {number}" for n in range(2, len(_NUMBER.findall(line)) + 1) if values[-1][0] == _BARE]
         else:
             unread.append(f"line {number}")
     if not values or len(unread) >= len(values):
@@ -45,7 +46,7 @@ def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
     first = Imported(
         cell,
         trials[0].measured,
-        left_out=left_out_of("lines", Omission.UNREADABLE, unread),
+        left_out=(*left_out_of("lines", Omission.UNREADABLE, unread), *left_out_of("columns", Omission.NO_MEASURE, further)),
         assumed=(AssumedUnit(_BARE, "none", "the file names none"),) if bare else (),
     )
     return [first, *trials[1:]]

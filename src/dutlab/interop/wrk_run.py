@@ -20,10 +20,12 @@ _COUNT, _SIZE = (
 _TIME = {"us": 1e3, "ms": 1e6, "s": 1e9, "m": 60e9, "h": 3600e9}
 _BEGIN = re.compile(r"^Running (?P<time>[\d.]{1,30})(?P<time_unit>us|ms|s|m|h) test @ (?P<url>\S+)", re.MULTILINE)
 _LATENCY = r"(?P<{0}>[\d.]{{1,30}})(?P<{0}_unit>us|ms|s|m|h)"
+_PERCENTILES = {"p50": "50", "p90": "90", "p99": "99", "p999": r"99\.9", "p9999": r"99\.99"}
+"""Name → share in percent. wrk2 prints three decimals and the last two."""
 _PARTS = (
     r"(?P<threads>\d{1,18}) threads and (?P<connections>\d{1,18}) connections",
     rf"^ +Latency +{_LATENCY.format('mean')} +[\d.]+(?:us|ms|s|m|h) +{_LATENCY.format('max')}",
-    *(rf"^ +{percent}(?:\.0+)?% +{_LATENCY.format(f'p{percent}')}" for percent in (50, 90, 99)),
+    *(rf"^ +{percent}\.?0*% +{_LATENCY.format(name)}" for name, percent in _PERCENTILES.items()),
     r"^ +(?P<requests>\d{1,18}) requests in [\d.]+\w+, [\d.]+\w+ read",
     r"^Requests/sec: +(?P<rate>[\d.]{1,30})(?P<rate_unit>[kMGT]?)",
     r"^Transfer/sec: +(?P<bytes>[\d.]{1,30})(?P<bytes_unit>[KMGTP]?B)",
@@ -59,7 +61,6 @@ def _number(word: str) -> float | int | str:
 
 
 def _derive(result: Document, figures: Mapping[str, float]) -> Derived:
-    del figures
     requests, refused, errors = result.get("requests"), result.get("refused", 0), {name: result.get(name, 0) for name in _SOCKETS}
     detail = ", ".join(f"{name} {count}" for name, count in errors.items() if count)
     return Derived(
@@ -83,7 +84,7 @@ imported = reader(
             TableField("bytes", "goodput_bps", units=_SIZE, unit_at="bytes_unit"),
             TableField("mean", "latency_mean_ns", units=_TIME, unit_at="mean_unit"),
             TableField("max", "latency_max_ns", units=_TIME, unit_at="max_unit"),
-            *(TableField(name, f"latency_{name}_ns", units=_TIME, unit_at=f"{name}_unit") for name in ("p50", "p90", "p99")),
+            *(TableField(name, f"latency_{name}_ns", units=_TIME, unit_at=f"{name}_unit") for name in _PERCENTILES),
         ],
         holds=bool,
         documents=_documents,

@@ -66,9 +66,18 @@ def _thermal(document: Any) -> Iterator[tuple[str, Amount]]:  # noqa: ANN401
             yield (name := f"{_word(of, f'temperature_{at}')}_celsius"), Amount(celsius, "degC")
             if (limit := _number(of, "UpperThresholdCritical")) is not None:
                 yield limit_name(name), Amount(limit, "degC")
+    yield from fans(document)
+
+
+def fans(document: Any) -> Iterator[tuple[str, Amount]]:  # noqa: ANN401
+    """Yield name and speed of each fan of a Thermal document, also in the form of iLO 4, which is that before Thermal 1.1."""
     for at, of in enumerate(_list(document, "Fans")):
-        if (reading := _number(of, "Reading")) is not None:
-            name, percent = _word(of, f"fan_{at}"), of.get("ReadingUnits") == "Percent"
+        reading = _number(of, "Reading")
+        status = of.get("Status") if isinstance(of, dict) else None
+        if reading is None and not (isinstance(status, dict) and status.get("State") == "Absent"):
+            reading = _number(of, "CurrentReading")
+        if reading is not None:
+            name, percent = _word(of, f"fan_{at}"), "Percent" in (of.get("ReadingUnits"), of.get("Units"))
             yield f"{name}_{'percent' if percent else 'rpm'}", Amount(reading, "%" if percent else "rpm")
 
 
@@ -96,7 +105,7 @@ def _id(link: object) -> str:
 
 
 def _word(of: Any, otherwise: str) -> str:  # noqa: ANN401
-    name = of.get("Name") if isinstance(of, dict) else None
+    name = of.get("Name") or of.get("FanName") if isinstance(of, dict) else None
     return re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")[:60] or otherwise if isinstance(name, str) else otherwise
 
 

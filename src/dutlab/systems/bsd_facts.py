@@ -32,7 +32,8 @@ _FREEBSD = re.compile(
 )
 _OPENBSD = re.compile(r"^[\d.]+ +(?P<mac>\S+) +(?P<on>\S+) +(?:(?P<word>permanent|expired)|(?P<expires>(?:\d+[dhms])+))\b", re.MULTILINE)
 _SECONDS = {"d": 86_400, "h": 3600, "m": 60, "s": 1, "": 1}
-_SPEED = re.compile(r"\b(\d+(?:\.\d+)?)(G?)base", re.IGNORECASE)
+_SPEED = re.compile(r"\b(\d+(?:\.\d+)?)(G?)(?:base|SFP\+|-[A-Z]*AUI)", re.IGNORECASE)
+"""Speed in a name of media: also `10GSFP+Cu` (OpenBSD) and `100G-CAUI4` (FreeBSD), in net/if_media.h of both."""
 
 
 @dataclass(frozen=True)

@@ -66,6 +66,15 @@ DRIVERS: Mapping[str, tuple[DriverCounter, ...]] = _table({
         r"queue_\d+_rx_(page|skb)_alloc_fail": NO_MEMORY, r"queue_\d+_rx_empty_rx_ring": BUFFER_LATE,
         "(bw_in|bw_out|pps|conntrack|linklocal)_allowance_exceeded": OVER_ALLOWANCE,
     },
+    # The same name in brackets, `[0]: rx_discards`, counts one queue; this is their sum.
+    "bnx2x": {"rx_brb_discard": MISSED, "rx_discards": NO_BUFFER},
+    "cxgb4": {r"rx_bg\d_frames_dropped": MISSED},
+    "sfc": {"port_rx_overflow": MISSED, "(port_)?rx_nodesc_drops": NO_BUFFER, "rx_noskb_drops": NO_MEMORY},
+    "be2net": {"rx_drops_no_pbuf": MISSED, "rx_drops_no_erx_descr": NO_BUFFER},
+    "hv_netvsc": {"rx_no_memory": NO_MEMORY, "tx_no_space": TX_FULL},
+    "mana": {"hc_rx_discards_no_wqe": NO_BUFFER},
+    "gve": {"rx_(skb|buf)_alloc_fail": NO_MEMORY},
+    "stmmaceth rk_gmac-dwmac dwmac-sun8i meson8b-dwmac intel-eth-pci": {"mmc_rx_fifo_overflow": MISSED},
 })  # fmt: skip
 _CARD = re.compile(r"^card (\S+) (\S+)$")
 _COUNT = re.compile(r"^\s+(\S.*?)\s*: (\d+)$")

@@ -20,10 +20,12 @@ from dutlab.methods.ports import Row
 from dutlab.tools.netperf_omni import omni_number, omni_of
 
 _TEST = re.compile(
-    r"^(?:MIGRATED )?(?P<name>(?:TCP|UDP|SCTP|OMNI)(?:[ _][A-Za-z/|_ ]+?)? (?:TEST|Test)|(?:TCP|UDP|SCTP)[ _][A-Z/_ ]+?) "
-    r"(?:from [^\n]*?\s+)?to (?P<host>\S+)(?P<rest>[^\n]*)",
+    r"(?:^[ \t]{0,80}|MIGRATED )(?P<name>(?:TCP|UDP|SCTP|OMNI)(?:[ _][A-Za-z/|_ ]{1,60}?)? (?:TEST|Test)"
+    r"|(?:TCP|UDP|SCTP)[ _][A-Z/_ ]{1,60}?) "
+    r"(?:from [^\n]{0,300}?(?:\n[ \t]{0,80}port [^\n]{0,300}?)?\s{1,80})?to (?P<host>\S{1,300})(?P<rest>[^\n]*)",
     re.MULTILINE,
 )
+"""Headline of a test. `MIGRATED` may follow a shell's prompt in its line."""
 _UNIT = re.compile(r"(10\^3|10\^6|10\^9)bits */s(?:ec)?\b|([KMG]?)Bytes */s(?:ec)?\b|per sec|Trans/s")
 _NUMBERS = re.compile(r"^ *-?\d{1,18}(?:\.\d+)?(?: +-?\d{1,18}(?:\.\d+)?)*(?= |$)", re.MULTILINE)
 _INTERIM = re.compile(r"^Interim result: +(\d+(?:\.\d+)?) +(\S+) over (\d+(?:\.\d+)?) seconds.*\n?", re.MULTILINE)
@@ -75,7 +77,11 @@ def tests_of(text: str) -> list[NetperfTest]:
     tests = [_omni("", columns, "") for columns in omni_of(before)]
     ends = [*(head.start() for head in heads), len(text)][1:]
     for head, end in zip(heads, ends, strict=True):
-        tests += _tests(head, text[head.end() : end])
+        results = _tests(head, text[head.end() : end])
+        for _ in results[1:]:  # of tests that ran at the same time, the headlines come first
+            if tests and not tests[-1].figures and (tests[-1].name, tests[-1].host) == (results[0].name, results[0].host):
+                tests.pop()
+        tests += results
     return tests
 
 

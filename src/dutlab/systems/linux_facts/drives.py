@@ -93,11 +93,59 @@ def health_of(text: str) -> dict[str, Any]:
     if not isinstance(document, dict):
         return {}
     figures: dict[str, Any] = {name: value for name, read in _HEALTH.items() if (value := _first(document, read)) is not None}
-    figures |= {name: str(document[key]) for key, name in _IDENTITY.items() if document.get(key)}
+    figures |= {name: value for name, value in _of_attributes(document).items() if name not in figures}
+    for key, name in _IDENTITY.items():
+        if document.get(key):
+            figures.setdefault(name, str(document[key]))
     return figures
 
 
-_IDENTITY = {"model_name": "model", "serial_number": "serial", "firmware_version": "firmware"}
+def _of_attributes(document: Mapping[str, Any]) -> dict[str, float]:
+    """Return wear, written bytes and media errors from a SATA drive's attributes, by the names in smartctl's database of drives.
+
+    An attribute of wear has what remains, 100 on a new drive, as its normalized value. A SCSI drive has written bytes in a log, as text.
+    """
+    figures: dict[str, float] = {}
+    written: Any = document
+    for key in ("scsi_error_counter_log", "write", "gigabytes_processed"):
+        written = written.get(key) if isinstance(written, Mapping) else None
+    if isinstance(written, str) and re.fullmatch(r"\d{1,12}(\.\d{1,6})?", written):
+        figures["written_bytes"] = float(written) * _GIGABYTE
+    sector = document.get("logical_block_size")
+    units = {**_WRITTEN_UNITS, "Total_LBAs_Written": sector if isinstance(sector, int) else _SECTOR}
+    table = document.get("ata_smart_attributes")
+    entries = table.get("table") if isinstance(table, Mapping) else None
+    for entry in filter(_is_object, entries if isinstance(entries, list) else ()):
+        name, left, raw = str(entry.get("name")), entry.get("value"), entry["raw"].get("value") if _is_object(entry.get("raw")) else None
+        if name in units and isinstance(raw, int):
+            figures["written_bytes"] = raw * float(units[name])
+        elif name in _LIFE_LEFT and isinstance(left, int) and 0 <= left <= _NEW:
+            figures.setdefault("percent_used", float(_NEW - left))
+        elif name in _UNCORRECTABLE and isinstance(raw, int) and raw < _MOST_ERRORS:
+            figures["media_errors"] = float(raw)
+    return figures
+
+
+def _is_object(value: object) -> bool:
+    return isinstance(value, Mapping)
+
+
+_WRITTEN_UNITS = {"Host_Writes_32MiB": 32 << 20, "Host_Writes_MiB": 1 << 20} | dict.fromkeys(
+    ("Host_Writes_GiB", "Lifetime_Writes_GiB", "Total_Writes_GiB", "Total_Host_Writes_GiB"), 1 << 30
+)
+_LIFE_LEFT = frozenset({
+    "Media_Wearout_Indicator", "Percent_Lifetime_Remain", "Percent_Lifetime_Used", "SSD_Life_Left", "Remaining_Lifetime_Perc",
+    "Wear_Leveling_Count",
+})  # fmt: skip
+_UNCORRECTABLE = frozenset({"Reported_Uncorrect", "Uncorrectable_Error_Cnt"})
+_NEW, _MOST_ERRORS = 100, 1 << 32
+"""Raw values above 32 bits have several numbers in them."""
+_GIGABYTE = 1e9
+_IDENTITY = {
+    "model_name": "model", "serial_number": "serial", "firmware_version": "firmware", "scsi_model_name": "model",
+    "scsi_revision": "firmware",
+}  # fmt: skip
+"""Names of SCSI drives since smartmontools 7.4."""
 _COLDEST_C, _HOTTEST_C = -60.0, 150.0
 _SAYS_NONE = "the drive's own log has none"
 

@@ -7,6 +7,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+_MODEL = "Model name:"
+
 
 def os_name(os_release: str) -> str | None:
     """Return PRETTY_NAME of /etc/os-release (os-release(5))."""
@@ -15,7 +17,10 @@ def os_name(os_release: str) -> str | None:
 
 
 def lscpu_fields(text: str) -> dict[str, str]:
-    """Return field → value of `lscpu -J`, with nested entries (util-linux since 2.37) or without."""
+    """Return field → value of `lscpu -J`, with nested entries (util-linux since 2.37) or without.
+
+    A machine with several kinds of cores has all their models, and otherwise the values of the first kind. A value `-` is left out.
+    """
     try:
         fields: dict[str, str] = {}
         _gather(json.loads(text)["lscpu"], fields)
@@ -41,7 +46,11 @@ def ring_sizes(text: str) -> dict[str, dict[str, int]] | None:
 
 def _gather(entries: Sequence[Mapping[str, Any]], into: dict[str, str]) -> None:
     for entry in entries:
-        into.setdefault(str(entry["field"]), str(entry.get("data") or ""))
+        field, value = str(entry["field"]), str(entry.get("data") or "")
+        if field == _MODEL and value not in (known := into.get(field, value), *known.split(", ")):
+            into[field] += f", {value}"
+        elif value != "-":
+            into.setdefault(field, value)
         _gather(entry.get("children", []), into)
 
 

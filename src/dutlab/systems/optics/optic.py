@@ -95,12 +95,31 @@ class Optic:
         return {**asdict(self), "values": {k: list(v) for k, v in self.values.items()}, "findings": [str(f) for f in self.findings()]}
 
 
+_CONTRADICTORY = 2
+"""Number of quantities with contradictory thresholds from which no threshold counts."""
+_LEAST_VOLTS, _MOST_VOLTS = 2.0, 5.0
+"""Bounds of a module's supply, which is 3.3 V. Beyond them the driver has read another page than that of the diagnostics."""
+
+
 def readable(optic: Optic) -> Optic:
-    """Return the module. Copper loses its values of light: its registers have zeros there, and thresholds copied from other modules."""
+    """Return the module without values that are none.
+
+    Copper loses its values of light: its registers have zeros there, and thresholds copied from other modules. Some drivers return another
+    page of the module in place of its diagnostics: then thresholds contradict one another, and the supply voltage is impossible.
+    """
+    if sum(map(_contradict, optic.limits.values())) >= _CONTRADICTORY:
+        is_supplied = all(_LEAST_VOLTS < volts < _MOST_VOLTS for volts in optic.values.get("voltage_v", ()))
+        note = "its thresholds contradict one another" + ("" if is_supplied else ": the driver did not read the page of its diagnostics")
+        optic = replace(optic, values=optic.values if is_supplied else {}, limits={}, note=note)
     if not optic.is_copper:
         return optic
     values = {q: of for q, of in optic.values.items() if q not in _OF_LIGHT}
     return replace(optic, values=values, limits={q: of for q, of in optic.limits.items() if q in values}, wavelength_nm=None)
+
+
+def _contradict(limits: Mapping[str, float]) -> bool:
+    ascending = [limits[name] for name in ("low_alarm", "low_warning", "high_warning", "high_alarm") if name in limits]
+    return ascending != sorted(ascending)
 
 
 def dbm(milliwatts: float) -> float:

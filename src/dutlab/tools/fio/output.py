@@ -284,13 +284,15 @@ def _who(job: Mapping[str, Any]) -> str:
 
 def _job(job: Mapping[str, Any], common: Mapping[str, str], *, entries: int, by_port: bool = False) -> JobOutput:
     options = {**common, **{str(key): str(value) for key, value in member(job, "job options").items()}}
-    ways = {way: _direction(member(job, way)) for way in WAYS}
+    ways = {way: of for way in WAYS if (of := _direction(member(job, way))).ios or of.iops}
+    if any(of.iops for of in ways.values()):  # fio 3.4x writes a rate of 0 for I/Os that it did not time, such as those before a verify
+        ways = {way: of for way, of in ways.items() if of.iops != 0}
     cpu = [value for word in ("usr", "sys") if (value := number(job, f"{word}_cpu")) is not None]
     lasted_ms = max(number(member(job, way), "runtime") or 0.0 for way in WAYS)
     threads = _threads(options, number(job, "job_runtime"), lasted_ms) if entries == 1 else 1
     client = str(job.get("hostname", ""))
     return JobOutput(
-        ways={way: of for way, of in ways.items() if of.ios or of.iops},
+        ways=ways,
         cpu_cores=sum(cpu) / 100 * threads if cpu and threads is not None else None,
         errors=int(number(job, "total_err") or 0),
         error=int(number(job, "error") or number(job, "first_error") or 0),

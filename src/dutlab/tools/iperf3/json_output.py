@@ -231,8 +231,7 @@ def sums_of(document: Mapping[str, Any], *, back: bool = False) -> Sums:
         came = max(0.0, packets - lost)
         if not is_server:
             sent, received, loss = _before_3_11(both, _datagram_bytes(start), came)
-            if lost and sends and omits:
-                repairs.append("this iperf3 counts datagrams lost in the warm-up (-O) as lost")
+            repairs += _unsure_before_3_11(lost, jitter_ms, omits) if sends else []
         elif sends:
             sent = both
         else:
@@ -246,8 +245,21 @@ def sums_of(document: Mapping[str, Any], *, back: bool = False) -> Sums:
         sent = sent if number(sent, "bytes") else {}
     if not received:
         loss = jitter_ms = None
+    elif _came_nothing(sent, received):
+        loss, jitter_ms = 1.0, None  # the receiver counted nothing, so it counted no loss either
     below_zero = f"{counted} of {packets or 0:.0f} datagrams" if is_below else ""
     return Sums(sent, received, loss, None if jitter_ms is None else jitter_ms * 1e6, tuple(repairs), below_zero)
+
+
+def _came_nothing(sent: Mapping[str, Any], received: Mapping[str, Any]) -> bool:
+    return number(received, "packets") == 0 and bool(number(sent, "packets"))
+
+
+def _unsure_before_3_11(lost: float, jitter_ms: float | None, omits: float | None) -> list[str]:
+    """Return what is unsure in the report of a client that sent."""
+    if lost:
+        return ["this iperf3 counts datagrams lost in the warm-up (-O) as lost"] if omits else []
+    return [] if jitter_ms else ["its jitter is exactly 0: before 3.11 iperf3 prints this report also if nothing arrived"]
 
 
 def _lost_payload(sent: Mapping[str, Any], received: Mapping[str, Any]) -> float:
