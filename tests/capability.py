@@ -34,6 +34,17 @@ def need_engine() -> Path:
     return Path(find_engine())
 
 
+def needs(*names: str) -> object:
+    """A fixture for a module whose tests all need these programs; `engine` is dutlab's own."""
+
+    @pytest.fixture(autouse=True)
+    def _machine() -> None:
+        for name in names:
+            need_engine() if name == "engine" else need_program(name)
+
+    return _machine
+
+
 def have_root() -> bool:
     """User 0, of this machine or of a user namespace."""
     return os.geteuid() == 0

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from dutlab.measures import measure_of
+from dutlab.runner.journal import Journal
 from dutlab.runner.records import Records, TrialOutput
 from dutlab.store.record import TrialRecord
 from golden import Golden, only_golden
@@ -50,6 +51,13 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 def pytest_sessionfinish() -> None:
     """Libraries that count what they leave behind find nothing at the end."""
     gc.unfreeze()
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Iterator[Journal]:
+    journal = Journal(tmp_path / "journal.jsonl")
+    yield journal
+    journal.close()
 
 
 @pytest.fixture(scope="session")

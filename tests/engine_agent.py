@@ -108,7 +108,6 @@ class AgentHere:
         self._lines.put_nowait(b"")
 
     async def end(self, grace_s: float = 2.0) -> Done:
-        del grace_s
         await self.close_stdin()
         return Done(self.host_name, self.argv, 0, b"", b"", time.time(), 0.0)
 

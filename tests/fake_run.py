@@ -84,7 +84,6 @@ def build(runs: Path, wanted: Wanted | None = None) -> Path:
 @cache
 def _made_before(wanted: str) -> Path:
     """A folder for this process's first run of the kind, which goes with the process."""
-    del wanted  # the key of the cache
     return Path(tempfile.mkdtemp(dir=_folder().name))
 
 

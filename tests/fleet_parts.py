@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
-from processes import LIMIT_S, ended, eventually
+from processes import LIMIT_S, at_work_below, ended, eventually
 
 ADDRESS = "tcp://127.0.0.1:8786"
 """In the network of the test alone."""
@@ -76,13 +76,4 @@ class FleetParts:
 
     def those_of_places(self) -> list[int]:
         """Processes of dutlab at work on places of campaigns of this test, whoever began them."""
-        found = []
-        for cmdline in Path("/proc").glob("[0-9]*/cmdline"):
-            try:
-                argv = cmdline.read_bytes().decode(errors="replace").split("\0")
-            except OSError:
-                continue
-            pid = int(cmdline.parent.name)
-            if "dutlab" in argv and any(str(self.folder / "campaigns") in word for word in argv) and not ended(pid):
-                found.append(pid)
-        return found
+        return [pid for pid in at_work_below(self.folder / "campaigns") if not ended(pid)]

@@ -11,6 +11,7 @@ import subprocess
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -79,8 +80,8 @@ def machine_network() -> tuple[str, dict[str, str]]:
 @pytest.fixture
 async def lab(label: str) -> AsyncIterator[labs.Lab]:
     """The embedded lab `three-node`; its DUT forwards nothing yet."""
-    yield await labs.up("three-node", label=label)
-    await labs.down(label)
+    async with lab_up("three-node", label) as lab:
+        yield lab
 
 
 @pytest.fixture
@@ -105,6 +106,36 @@ async def engine(lab: labs.Lab, hosts: Mapping[str, Host]) -> AsyncIterator[Engi
     engine = Engine(hosts, lab.testbed, lab.cpus, str(find_engine()))
     yield engine
     await engine.close()
+
+
+@asynccontextmanager
+async def lab_up(name: str, label: str, **how: Any) -> AsyncIterator[labs.Lab]:
+    """An embedded lab, taken down at the end."""
+    lab = await labs.up(name, label=label, **how)
+    try:
+        yield lab
+    finally:
+        await labs.down(label)
+
+
+@asynccontextmanager
+async def engine_in(lab: labs.Lab) -> AsyncIterator[tuple[Mapping[str, Host], Engine]]:
+    """Hosts of a lab and an engine on them, closed at the end."""
+    hosts = lab.hosts()
+    engine = Engine(hosts, lab.testbed, lab.cpus, str(find_engine()))
+    try:
+        yield hosts, engine
+    finally:
+        await engine.close()
+        for host in hosts.values():
+            await host.close()
+
+
+@pytest.fixture
+async def box(label: str) -> AsyncIterator[str]:
+    """The namespace at both ends of the lab `two-port`."""
+    async with lab_up("two-port", label) as lab:
+        yield lab.namespaces["source"]
 
 
 @pytest.fixture

@@ -8,9 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from dutlab.by_path import named
 from dutlab.store.run_folder import RunFolder
 from dutlab.tools.raw_figures import KeptTrial, Recomputed
-from dutlab.workloads import named, plug_of
+from dutlab.workloads import plug_of
 from processes import command_lines
 from run_records import record_in
 
@@ -39,8 +40,7 @@ def dut_state(label: str) -> tuple[str, str]:
     sysctls = subprocess.run(
         [*inside, "sysctl", "-a", "-r", r"^net\.ipv[46]\.(ip_forward|conf\.all\.forwarding)"], capture_output=True, text=True, check=True
     )
-    rules = subprocess.run([*inside, "nft", "list", "ruleset"], capture_output=True, text=True, check=True)
-    return sysctls.stdout, rules.stdout
+    return sysctls.stdout, rules(label)
 
 
 def processes_in(label: str) -> dict[int, bytes]:
@@ -53,6 +53,23 @@ def forwarded(label: str) -> int:
     counter = ["cat", "/sys/class/net/out-a/statistics/tx_packets"]
     said = subprocess.run(["ip", "netns", "exec", f"dutlab-{label}-dut", *counter], capture_output=True, text=True, check=True)
     return int(said.stdout)
+
+
+def rules(label: str) -> str:
+    """The ruleset of a lab's DUT."""
+    inside = ["ip", "netns", "exec", f"dutlab-{label}-dut"]
+    return subprocess.run([*inside, "nft", "list", "ruleset"], capture_output=True, text=True, check=True).stdout
+
+
+def trial_begun(tmp_path: Path) -> bool:
+    """Whether the first trial is under way."""
+    journal = next(tmp_path.glob("runs/*/journal.jsonl"), None)
+    return journal is not None and "trial-started" in journal.read_text()
+
+
+def ports_of_source(label: str) -> list[str]:
+    show = ["ip", "-n", f"dutlab-{label}-source", "-br", "link"]
+    return subprocess.run(show, capture_output=True, text=True, check=True).stdout.split()[::4]
 
 
 def only_run(tmp_path: Path) -> Path:

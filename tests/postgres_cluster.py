@@ -65,6 +65,14 @@ class PostgresCluster:
         finally:
             self._process.send_signal(signal.SIGCONT)
 
+    def emptied(self) -> str:
+        """Where it is, without any table of dutlab."""
+        import psycopg  # noqa: PLC0415 -- only where a cluster runs
+
+        with psycopg.connect(self.where, autocommit=True) as db:
+            db.execute("DROP TABLE IF EXISTS dutlab_lease, dutlab_store, dutlab_schema; DROP SCHEMA IF EXISTS dutlab_index CASCADE")
+        return self.where
+
     def _as_user(self, program: str, *argv: str) -> None:
         subprocess.run([str(self._programs / program), *argv], check=True, capture_output=True, cwd="/", **self._who())
 

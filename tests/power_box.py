@@ -113,14 +113,8 @@ class PowerBox:
         self.pass_time(offer.duration)
         self.pps = self.bps = 0.0
         self.pass_time(2.0)
-        return Outcome(tuple(
-            Flow(
-                link=name, intended_frames=frames, sent_frames=frames, refused_frames=0, received_frames=got, lost_frames=frames - got,
-                duplicated_frames=0, reordered_frames=0, foreign_frames=0, sent_seconds=float(offer.duration),
-                mean_frame_bytes=offer.mix.mean, received_bytes=round(got * offer.mix.mean),
-            )
-            for name in flows
-        ))  # fmt: skip
+        of = {"seconds": offer.duration, "frame_bytes": offer.mix.mean, "reordered_frames": 0}
+        return Outcome(tuple(Flow.counted(name, asked=frames, sent=frames, received=got, **of) for name in flows))
 
 
 def measured(box: PowerBox, size: int | str, phases: Sequence[PowerPhase] = PHASES, **cell: Any) -> Imported:

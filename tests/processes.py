@@ -6,7 +6,7 @@ import contextlib
 import os
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 LIMIT_S = 600.0
@@ -27,17 +27,32 @@ def children() -> list[str]:
     return found
 
 
+def arguments() -> Iterator[tuple[int, list[str]]]:
+    """Every process of the machine with its arguments; one that ends meanwhile is left out."""
+    for cmdline in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            yield int(cmdline.parent.name), cmdline.read_bytes().decode(errors="replace").split("\0")
+
+
 def running_with(marker: str) -> list[int]:
     """Processes with `marker` among their arguments."""
-    found = []
-    for cmdline in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            arguments = cmdline.read_bytes().split(b"\0")
-        except OSError:
-            continue
-        if marker.encode() in arguments:
-            found.append(int(cmdline.parent.name))
-    return found
+    return [pid for pid, argv in arguments() if marker in argv]
+
+
+def at_work_below(folder: Path) -> list[int]:
+    """Processes of dutlab with a path below `folder` among their arguments."""
+    return [pid for pid, argv in arguments() if "dutlab" in argv and any(str(folder) in word for word in argv)]
+
+
+def cpu_s(pid: int) -> float:
+    """Processor time of a process so far, user and system (proc_pid_stat(5))."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def memory_mb(pid: int) -> float:
+    """Resident memory of a process now (proc_pid_status(5))."""
+    return int(Path(f"/proc/{pid}/status").read_text().split("VmRSS:")[1].split()[0]) / 1024
 
 
 def command_lines(namespace: str) -> dict[int, bytes]:

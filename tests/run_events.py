@@ -5,11 +5,24 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from dutlab.events import EVENTS, Reading, RunBegun, TrialBegun, TrialEnded
+from dutlab.events import EVENTS, Event, Reading, RunBegun, TrialBegun, TrialEnded
 
 NOW = datetime(2026, 11, 21, 8, 1, tzinfo=UTC)
 HOSTILE = 'a "link"\\ of\nmany, words='
 BEGUN = RunBegun(at=NOW, folder="runs/x", experiment=HOSTILE, cells=2, trials=4, done=0, estimate_s=60, seed=1)
+
+
+class Kept:
+    """Observer of a run that keeps the events and answers no question."""
+
+    def __init__(self) -> None:
+        self.events = list[Event]()
+
+    def hear(self, event: Event) -> None:
+        self.events.append(event)
+
+    async def ask(self, question: str) -> str:
+        raise AssertionError(question)
 
 
 def begun(trial: int) -> TrialBegun:

@@ -40,6 +40,11 @@ def record_in(path: Path) -> dict[str, Any]:
     return record | {"commands": commands} | {name: _by_place(record[name]) for name in ("figures", "ceilings")}
 
 
+def records_below(folder: Path) -> list[dict[str, Any]]:
+    """What the records of all runs in `folder/runs` hold, attempts that were set aside included."""
+    return [record_in(path) for path in sorted(folder.glob("runs/*/trials/*/record.json"))]
+
+
 def _by_place(entries: list[dict[str, Any]]) -> Figures:
     return Figures.of((_subject(**entry["subject"]), entry["values"]) for entry in entries)
 

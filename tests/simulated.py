@@ -7,9 +7,11 @@ is drawn before it may be stopped: a trial that is stopped early is the beginnin
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from statistics import NormalDist
 
 import numpy as np
 
@@ -41,6 +43,21 @@ class Dut:
     stalls_per_s: float = 0.0
     stall_s: float = 0.0
     """What comes in during a stall is lost."""
+
+    def limit_pps(self, seconds: float) -> float:
+        """The highest rate that a device without noise passes for so long: its capacity, and its buffer once."""
+        return self.capacity_pps + self.buffer_frames / seconds
+
+    def chance_of_no_loss(self, rate_pps: float, seconds: float) -> float:
+        """Of a trial: its state has the capacity, and no frame is lost by chance or in a stall."""
+        good, needed_pps = 0.0, rate_pps - (self.buffer_frames + 1) / seconds
+        for share, factor in ((1 - self.slow_share, 1.0), (self.slow_share, self.slow_capacity)):
+            capacity_pps = self.capacity_pps * factor
+            if self.capacity_spread:
+                good += share * NormalDist(capacity_pps, capacity_pps * self.capacity_spread).cdf(2 * capacity_pps - needed_pps)
+            else:
+                good += share * (capacity_pps >= needed_pps)
+        return good * math.exp(-seconds * (self.random_loss * rate_pps + self.stalls_per_s))
 
 
 @dataclass

@@ -70,12 +70,8 @@ class LossyDut:
         sent = round(load * seconds)
         lost = min(int(self._lost(load, seconds, (len(self.offers) - 1) / (self.trials - 1) - 0.5)), sent)
         (name,) = offer.flow_names
-        flow = Flow(
-            link=name, intended_frames=sent, sent_frames=sent, refused_frames=0, received_frames=sent - lost, lost_frames=lost,
-            duplicated_frames=0, reordered_frames=0, foreign_frames=0, sent_seconds=seconds, mean_frame_bytes=offer.mix.mean,
-            received_bytes=round((sent - lost) * offer.mix.mean),
-        )  # fmt: skip
-        return Outcome((flow,))
+        of = {"seconds": seconds, "frame_bytes": offer.mix.mean, "reordered_frames": 0}
+        return Outcome((Flow.counted(name, asked=sent, sent=sent, received=sent - lost, **of),))
 
     def _capacity_pps(self, when: np.ndarray | float) -> np.ndarray | float:
         """From -0.5 at the beginning of the soak to 0.5 at its end."""

@@ -101,7 +101,6 @@ class Remembering(Simulation):
             self._poll(rate, POLL_S)
 
     def _losses(self, rates: np.ndarray, steps: np.ndarray, number: int) -> np.ndarray:
-        del number
         lost, self._after = [], []
         for rate, step in zip(rates, steps, strict=True):
             lost.append(self._poll(float(rate), float(step)))

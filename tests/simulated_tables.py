@@ -161,8 +161,5 @@ class Translator:
     def _flow(self, name: str, frames: int, rate: float, lost: int) -> Flow:
         ns = 50_000
         latency = Latency(frames - lost, ns, 2 * ns, 3 * ns, 4 * ns, 5 * ns, 6 * ns, float(2 * ns)) if frames > lost else None
-        return Flow(
-            link=name, intended_frames=frames, sent_frames=frames, refused_frames=0, received_frames=frames - lost, lost_frames=lost,
-            duplicated_frames=0, reordered_frames=0, foreign_frames=0, sent_seconds=frames / rate, mean_frame_bytes=64.0,
-            received_bytes=64 * (frames - lost), latency=latency,
-        )  # fmt: skip
+        of = {"seconds": frames / rate, "frame_bytes": 64.0, "reordered_frames": 0, "latency": latency}
+        return Flow.counted(name, asked=frames, sent=frames, received=frames - lost, **of)

@@ -128,7 +128,6 @@ class TranscriptHost:
         self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 30.0, check: bool = True, most_bytes: int = 0
     ) -> Done:
         """Raises NotInTranscript, CommandFailed."""
-        del timeout_s
         exchange = self._exchange(tuple(argv), stdin.decode())
         if exchange.status == 127:
             done = no_such_program(self.name, argv)
@@ -140,7 +139,6 @@ class TranscriptHost:
 
     async def put(self, data: bytes, path: str, *, mode: int = 0o600) -> None:
         """Raises NotInTranscript."""
-        del mode
         self._exchange(("put", path), data.decode())
 
     async def get(self, path: str) -> bytes:

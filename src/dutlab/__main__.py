@@ -1,5 +1,5 @@
 """Entry point of `python -m dutlab`: the command, run from a source tree."""
 
-from dutlab.cli.main import main
+from dutlab.cli.main import program
 
-main()
+program()

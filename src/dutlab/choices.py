@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from dutlab.workloads import WORKLOADS, named
+from dutlab.by_path import named
+from dutlab.workloads import WORKLOADS
 
 PRESET = "csit"
 """Default goals of a search (dutlab.spec.goals)."""

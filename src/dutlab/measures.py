@@ -270,7 +270,7 @@ _PLAIN = {measure.name: measure for measure in MEASURES if "{" not in measure.na
 _OF_MANY = [measure for measure in MEASURES if "{" in measure.name]
 
 # Rates in other tools' tables may have a prefix in their unit: gbps, rate_kpps, mbytes_per_s (interop/figure_table.py).
-_SCALED = re.compile(r"(?:rate_)?[kmgt]i?(?:pps|bps|bps_l1|bps_l2|bytes_per_s)")
+_SCALED = r"(?:rate_)?[kmgt]i?(?:pps|bps|bps_l1|bps_l2|bytes_per_s)"
 
 
 @cache
@@ -279,7 +279,11 @@ def measure_of(name: str) -> Measure | None:
     plain = figure_name(name).measure
     if declared := _PLAIN.get(plain) or next((measure for measure in _OF_MANY if measure.pattern.fullmatch(plain)), None):
         return declared
-    return Measure(plain, MeasureUnit.ONE, "higher", "a rate, in the unit of its name", is_speed=True) if _SCALED.fullmatch(plain) else None
+    return (
+        Measure(plain, MeasureUnit.ONE, "higher", "a rate, in the unit of its name", is_speed=True)
+        if re.fullmatch(_SCALED, plain)
+        else None
+    )
 
 
 def declare(measure: Measure) -> None:

@@ -9,11 +9,12 @@ import errno
 import os
 import stat
 from contextlib import suppress
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-from dutlab import outside
-from dutlab.bounds import SECRET_BYTES
 from dutlab.errors import InputError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _OWN, _OF_OTHERS = 0o700, 0o077
 WRITE_OF_ALL = 0o002
@@ -51,6 +52,9 @@ def is_private(found: os.stat_result, *owners: int) -> bool:
 
 def private_text(path: Path) -> str:
     """Return the contents of a user's secret file. Raises InputError where others can read it, OSError."""
+    from dutlab import outside  # noqa: PLC0415 -- every command sets the umask; few read secrets
+    from dutlab.bounds import SECRET_BYTES  # noqa: PLC0415 -- as above
+
     try:
         with outside.opened(path, outside.AtLink.FOLLOWED) as file:
             if not is_private(os.fstat(file.fileno()), _ROOT):

@@ -21,7 +21,8 @@ from dutlab.sensors.asked import PATIENCE_S, SHOWN, Refused, secret
 from dutlab.sensors.meter import number_at
 from dutlab.sensors.web import get_json
 from dutlab.spec.devices import secrets_of
-from dutlab.spec.power import CommandPower, IpmiPower, PlugPower, PowerSpec, RedfishPower, SnmpPower
+from dutlab.spec.power import CommandPower, IpmiPower, PlugPower, RedfishPower, SnmpPower
+from dutlab.spec.switch import PowerSpec
 from dutlab.spec.testbed import Testbed
 
 T = TypeVar("T")

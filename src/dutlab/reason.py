@@ -9,13 +9,12 @@ from functools import cache
 
 MOST = 200
 """Most characters of a program's output in a message; the raw files have the whole output."""
-_SAYS_SO = re.compile(
+_SAYS_SO = (
     r"\b(?:error|fail(?:ed|ure|s)?|cannot|can't|could(?: not|n't)|unable|refus\w+|denied|forbidden|invalid|illegal|unknown|unrecogni[sz]ed"
     r"|unsupported|not (?:supported|valid|allowed|permitted)|missing|not found|no such|does(?: not|n't) exist|fatal|panic|exception|bad"
-    r"|must be|killed|aborted|segmentation fault|too (?:long|large|small|many|few|old))\b",
-    re.IGNORECASE,
+    r"|must be|killed|aborted|segmentation fault|too (?:long|large|small|many|few|old))\b"
 )
-_NO_REASON = re.compile(r"\s{4,}|\t|\s*(?:usage\b|options?:|--?[A-Za-z0-9]|\[-|warning\b)", re.IGNORECASE)
+_NO_REASON = r"\s{4,}|\t|\s*(?:usage\b|options?:|--?[A-Za-z0-9]|\[-|warning\b)"
 """Beginnings of lines that give no reason: usage text and warnings."""
 _TRACEBACK = "Traceback (most recent call last):"
 
@@ -27,8 +26,8 @@ def reason_in(text: str) -> str:
         at = max(n for n, line in enumerate(lines) if _TRACEBACK in line)
         if raised := next((line for line in lines[at + 1 :] if not line[0].isspace()), ""):
             return shortened(raised)
-    candidates = [line for line in lines if not _NO_REASON.match(line)]
-    for pattern in (_of_system(), _SAYS_SO):
+    candidates = [line for line in lines if not re.match(_NO_REASON, line, re.IGNORECASE)]
+    for pattern in (_of_system(), re.compile(_SAYS_SO, re.IGNORECASE)):
         if reason := next((line for line in candidates if pattern.search(line)), ""):
             return shortened(reason)
     return " ".join(" ".join(lines).split())[-MOST:]

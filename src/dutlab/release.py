@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from contextlib import suppress
 from functools import cache
-from pathlib import Path
 
 _GIT_S = 10.0
 
 
 def version() -> str:
     """Return the installed version from the name of its metadata folder. Reading the metadata takes a quarter of a short command's time."""
+    prefix, suffix = "dutlab-", ".dist-info"
     for folder in sys.path:
-        for found in Path(folder).glob("dutlab-*.dist-info"):
-            return found.name.removeprefix("dutlab-").removesuffix(".dist-info")
+        with suppress(OSError):
+            for name in os.listdir(folder or os.curdir):  # noqa: PTH208 -- pathlib takes a tenth of the CPU time of --version
+                if name.startswith(prefix) and name.endswith(suffix):
+                    return name.removeprefix(prefix).removesuffix(suffix)
     from importlib.metadata import version as metadata_version  # noqa: PLC0415 - slow, and seldom needed
 
     return metadata_version("dutlab")
@@ -23,6 +27,7 @@ def version() -> str:
 def commit() -> str:
     """Return the commit of the clone that dutlab runs from, with `-dirty` if files were changed since; empty outside of a clone."""
     import subprocess  # noqa: PLC0415 - no command needs it to print its help
+    from pathlib import Path  # noqa: PLC0415 - as above
 
     root = Path(__file__).resolve().parents[2]
     if not ((root / ".git").exists() and (root / "pyproject.toml").exists()):

@@ -30,14 +30,14 @@ RFC2544_FRAME_SIZES = tuple(FrameBytes(n) for n in (64, 128, 256, 512, 1024, 128
 RFC5180_FRAME_SIZES = (SHORTEST_IPV6_FRAME, *RFC2544_FRAME_SIZES[1:])  # RFC 5180 section 5.1.1
 
 _NUMBER = r"(?P<n>[0-9]{1,18}(?:\.[0-9]{1,30})?|\.[0-9]{1,30})"
-_DURATION = re.compile(rf"{_NUMBER}\s*(?P<u>ns|us|µs|μs|ms|s|min|h|d)")  # both of Unicode's micro signs
+_DURATION = rf"{_NUMBER}\s*(?P<u>ns|us|µs|μs|ms|s|min|h|d)"  # both of Unicode's micro signs
 _DURATION_S = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
-_BIT_RATE = re.compile(rf"{_NUMBER}\s*(?P<u>[kMGT]?)(?P<w>bit/s|b/s|bps)?")
-_PPS = re.compile(rf"{_NUMBER}\s*(?P<u>[kMG]?)pps")
-_BYTE_RATE = re.compile(rf"{_NUMBER}\s*(?P<u>(?:[kMGT]|[KMGT]i)?)(?:B|Bytes?)/s")
+_BIT_RATE = rf"{_NUMBER}\s*(?P<u>[kMGT]?)(?P<w>bit/s|b/s|bps)?"
+_PPS = rf"{_NUMBER}\s*(?P<u>[kMG]?)pps"
+_BYTE_RATE = rf"{_NUMBER}\s*(?P<u>(?:[kMGT]|[KMGT]i)?)(?:B|Bytes?)/s"
 _BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40}
-_AMOUNT = re.compile(rf"{_NUMBER}\s*(?P<u>[kMG]?)")
-_SHARE = re.compile(rf"{_NUMBER}\s*%")
+_AMOUNT = rf"{_NUMBER}\s*(?P<u>[kMG]?)"
+_SHARE = rf"{_NUMBER}\s*%"
 _SCALE = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 
 
@@ -50,7 +50,7 @@ def parse_duration(text: str) -> Seconds:
 
     Raises UnitError.
     """
-    if not (m := _DURATION.fullmatch(text.strip())):
+    if not (m := re.fullmatch(_DURATION, text.strip())):
         raise UnitError(f"{text!r} is not a duration; write a number and one of ns, us, ms, s, min, h, d, as in 30s")
     return Seconds(float(m["n"]) * _DURATION_S[m["u"]])
 
@@ -61,7 +61,7 @@ def parse_bit_rate(text: str) -> float:
     Raises UnitError, also for `10 Gb`, which is an amount.
     """
     s = text.strip()
-    if not (m := _BIT_RATE.fullmatch(s)) or not (m["u"] or m["w"]):
+    if not (m := re.fullmatch(_BIT_RATE, s)) or not (m["u"] or m["w"]):
         if re.fullmatch(rf"{_NUMBER}\s*[kMGT]?(b|bit|bits|B)", s):
             raise UnitError(f"{text!r} is an amount, not a rate: per what time? Write {s.rstrip('bitsB').strip()}bit/s")
         raise UnitError(f"{text!r} is not a bit rate; write a number with k, M, G or T, as in 10G or 2.5 Gbit/s")
@@ -73,7 +73,7 @@ def parse_pps(text: str) -> Pps:
 
     Raises UnitError.
     """
-    if not (m := _PPS.fullmatch(text.strip())):
+    if not (m := re.fullmatch(_PPS, text.strip())):
         raise UnitError(f"{text!r} is not a frame rate; write a number and pps, kpps, Mpps or Gpps, as in 100kpps")
     return Pps(float(m["n"]) * _SCALE[m["u"]])
 
@@ -83,7 +83,7 @@ def parse_byte_rate(text: str) -> float:
 
     Raises UnitError.
     """
-    if not (m := _BYTE_RATE.fullmatch(text.strip())):
+    if not (m := re.fullmatch(_BYTE_RATE, text.strip())):
         raise UnitError(f"{text!r} is not a rate in bytes; write a number with kB/s, MB/s, GB/s, TB/s or KiB/s to TiB/s, as in 2800MB/s")
     return float(m["n"]) * (_SCALE | _BINARY)[m["u"]]
 
@@ -93,7 +93,7 @@ def parse_amount(text: str) -> float:
 
     Raises UnitError.
     """
-    if not (m := _AMOUNT.fullmatch(text.strip())):
+    if not (m := re.fullmatch(_AMOUNT, text.strip())):
         raise UnitError(f"{text!r} is not a number; write digits, with k, M or G if need be, as in 75k")
     return float(m["n"]) * _SCALE[m["u"]]
 
@@ -103,7 +103,7 @@ def parse_share(text: str) -> float:
 
     Raises UnitError.
     """
-    if not (m := _SHARE.fullmatch(text.strip())):
+    if not (m := re.fullmatch(_SHARE, text.strip())):
         raise UnitError(f"{text!r} is not a share; write a number and %, as in 2%")
     return float(m["n"]) / 100
 

@@ -7,11 +7,8 @@ settings, a method or tool, a section, a test, a page, and one entry in WORKLOAD
 from __future__ import annotations
 
 import enum
-import importlib
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from functools import reduce
-from typing import Any
 
 from dutlab.subject import each_part, figure_name, part_figure
 
@@ -120,12 +117,6 @@ class WorkloadPlug:
     """True if neither other work nor anything that the doctor finds changes its figures, so none of it causes a doubt."""
     as_written: bool = False
     """True if its settings are measured in the order in which they are written, unless the experiment file says otherwise."""
-
-
-def named(path: str) -> Any:  # noqa: ANN401 -- a path can name anything; callers say its type
-    """Import the module of `module:name` and return the object. The name may have dots. Raises ImportError, AttributeError."""
-    module, _, name = path.partition(":")
-    return reduce(getattr, name.split("."), importlib.import_module(module))
 
 
 _GOALS_OPEN = (("lower_pps", "upper_pps"), ("lower_bps_l1", "upper_pps"))

@@ -28,6 +28,10 @@ from statistics import fmean, median
 from tempfile import TemporaryDirectory
 from urllib.parse import urlsplit
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from processes import cpu_s, memory_mb
+
 PAIRS, PAGES, SLOW = (int(os.environ.get(name, default)) for name, default in (("PAIRS", "8"), ("PAGES", "200"), ("SLOW", "1300")))
 EXPERIMENT = """
 experiment: beside
@@ -149,16 +153,6 @@ def watched(runs: Path) -> Iterator[None]:
             finally:
                 clients.kill()
                 server.terminate()
-
-
-def cpu_s(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def memory_mb(pid: int) -> float:
-    """Resident now (proc_pid_status(5))."""
-    return int(Path(f"/proc/{pid}/status").read_text().split("VmRSS:")[1].split()[0]) / 1024
 
 
 def run(folder: Path, runs: Path) -> Path:

@@ -23,6 +23,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from dutlab.store.index import INDEX, Wanted, list_runs, opened
 from fake_run import Wanted as Made
 from fake_run import build
+from processes import cpu_s, memory_mb
 
 RUNS, ROUNDS, FOLLOWED = int(os.environ.get("RUNS", "10000")), int(os.environ.get("ROUNDS", "20")), int(os.environ.get("FOLLOWED", "10"))
 SECONDS = 20
@@ -53,16 +54,6 @@ def asked(address: str, path: str) -> float:
     with urllib.request.urlopen(address + path, timeout=60) as answer:
         answer.read()
     return time.perf_counter() - begun
-
-
-def memory_mb(pid: int) -> float:
-    """Resident now (proc_pid_status(5))."""
-    return int(Path(f"/proc/{pid}/status").read_text().split("VmRSS:")[1].split()[0]) / 1024
-
-
-def cpu_s(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def following(runs: Path, address: str, pid: int) -> float:

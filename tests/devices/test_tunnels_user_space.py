@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from capability import need_program
+from capability import needs
 from forked import Forked
 from main_job import events, only_run, processes_in, records
 from processes import eventually
@@ -31,14 +31,7 @@ disturbed: count
 watch: []
 """
 
-
-@pytest.fixture(autouse=True)
-def _machine(no_leak: None) -> None:
-    need_program("wireguard-go")
-    need_program("wg")
-    need_program("openvpn")
-    need_program("openssl")
-    need_program("iperf3")
+_machine = needs("wireguard-go", "wg", "openvpn", "openssl", "iperf3")
 
 
 def left(label: str) -> str:

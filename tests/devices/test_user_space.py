@@ -104,10 +104,24 @@ def test_after_a_kill_nothing_of_the_device_is_left_once_the_run_is_undone(own, 
     assert dut_state(standing_lab) == before and not any(folder.exists() for folder in folders(only_run(tmp_path)))
 
 
-@pytest.mark.parametrize("name", ["ovs-switch", "ovs-router-polling", "ovs-filter", "testpmd-mac"])
-async def test_a_program_forwards_as_its_mode_says_and_leaves_the_dut_as_it_was(lab, hosts, engine, name):
+@pytest.fixture(scope="module")
+def l3fwd(tmp_path_factory):
+    """The folder of DPDK's l3fwd, built as the example builds it."""
+    need("dpdk-doc", Path("/usr/share/dpdk/examples/l3fwd").is_dir())
+    for program in ("make", "cc", "pkg-config"):
+        need_program(program)
+    folder = tmp_path_factory.mktemp("bin")
+    built = subprocess.run(["sh", EXAMPLES / "l3fwd.sh", folder], capture_output=True, text=True, timeout=120)
+    assert built.returncode == 0, built.stderr
+    return folder
+
+
+@pytest.mark.parametrize("name", ["ovs-switch", "ovs-router-polling", "ovs-filter", "testpmd-mac", "l3fwd-lpm", "l3fwd-fib", "l3fwd-xdp"])
+async def test_a_program_forwards_as_its_mode_says_and_leaves_the_dut_as_it_was(lab, hosts, engine, request, monkeypatch, name):
     need_program("ovs-vswitchd")
     need_program("dpdk-testpmd")
+    if "l3fwd" in name:
+        monkeypatch.setenv("PATH", f"{request.getfixturevalue('l3fwd')}:{os.environ['PATH']}")
     dut, mode = hosts["dut"], family("linux").modes_among({})[name].on_cores(lab.cpus["dut"])
     before = dut_state(lab.label), taken_ports(lab.label)
     undo = await mode.undo(dut, lab.testbed)
@@ -116,8 +130,8 @@ async def test_a_program_forwards_as_its_mode_says_and_leaves_the_dut_as_it_was(
     assert {c.what: c.found for c in checks if not c.passed} == {}
     tracks, programs = mode.declared.behaviour.tracks, len(mode.programs.running)
     assert len(checks) == programs + 2 + len(lab.testbed.links) * (3 + tracks)
-    assert set(mode.program_names) == ({"ovsdb-server", "ovs-vswitchd"} if programs > 1 else {"dpdk-testpmd"})
-    if "polling" in name or programs == 1:
+    assert set(mode.program_names) == ({"ovsdb-server", "ovs-vswitchd"} if programs > 1 else {f"dpdk-{name.partition('-')[0]}"})
+    if "polling" in name or "testpmd" in name:
         (share,) = poll_cycle_shares(await mode.device_counters(dut))
         assert 0 < share < 1
     for pid in [pid for pid, line in processes_in(lab.label).items() if b"ovs-vswitchd" in line and "polling" in name]:

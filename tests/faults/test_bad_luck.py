@@ -12,7 +12,6 @@ import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -25,9 +24,9 @@ from dutlab.hosts.ssh import SshHost
 from dutlab.hosts.ssh_login import Login
 from dutlab.tools.engine.binary import EngineFile, engine_on, find_engine
 from dutlab.tools.iperf3 import tcp
-from main_job import forwarded
+from main_job import forwarded, rules, trial_begun
 from processes import LIMIT_S, eventually, running_with
-from run_records import record_in
+from run_records import records_below
 from slow_links import slow_down
 
 pytestmark = pytest.mark.timing
@@ -51,20 +50,6 @@ def lab(standing_lab: str) -> str:
     return standing_lab
 
 
-def rules(label: str) -> str:
-    inside = ["ip", "netns", "exec", f"dutlab-{label}-dut"]
-    return subprocess.run([*inside, "nft", "list", "ruleset"], capture_output=True, text=True, check=True).stdout
-
-
-def records(tmp_path: Path) -> list[dict[str, Any]]:
-    return [record_in(p) for p in sorted(tmp_path.glob("runs/*/trials/*/record.json"))]
-
-
-def begun(tmp_path: Path) -> bool:
-    journal = next(tmp_path.glob("runs/*/journal.jsonl"), None)
-    return journal is not None and "trial-started" in journal.read_text()
-
-
 def test_a_wall_clock_that_is_set_back_in_mid_trial_is_a_doubt_and_no_end(
     python: str, python_env: dict[str, str], lab: str, tmp_path: Path
 ) -> None:
@@ -77,13 +62,13 @@ def test_a_wall_clock_that_is_set_back_in_mid_trial_is_a_doubt_and_no_end(
     env = {**python_env, "LD_PRELOAD": str(tmp_path / "clock.so"), "WRONG_CLOCK": str(tmp_path / "seconds")}
     before = rules(lab)
     with subprocess.Popen(argv, cwd=tmp_path, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as run:
-        assert eventually(lambda: begun(tmp_path))
+        assert eventually(lambda: trial_begun(tmp_path))
         before_it = forwarded(lab)
         assert eventually(lambda: forwarded(lab) > before_it + 100), "it is in the middle of it"
         (tmp_path / "seconds").write_text("-3600")
         _, said = run.communicate(timeout=LIMIT_S)
     assert run.returncode == 0, said
-    set_back, after = records(tmp_path)
+    set_back, after = records_below(tmp_path)
     (doubt,) = (d for d in set_back["doubts"] if d["kind"] == "CLOCK_JUMPED")
     host, by = doubt["detail"].removesuffix(" s").split(", by ")
     assert host == "this machine" and float(by) == pytest.approx(-3600, abs=1)
@@ -111,7 +96,7 @@ touch {tmp_path}/hung; trap '' TERM; sleep {marker} & while :; do sleep {marker}
     before = rules(lab)
     done = dutlab("run", "e.yaml", "--lab", lab, env={"PATH": f"{program.parent}:{os.environ['PATH']}"})
     assert done.returncode == 1, done.stderr
-    hung, after = records(tmp_path)
+    hung, after = records_below(tmp_path)
     assert (hung["status"], after["status"]) == ("failed", "measured"), hung["why"] + after["why"]
     assert "the client did not end within 7 s and was ended" in hung["why"]
     assert running_with(marker) == []

@@ -30,7 +30,7 @@ from dutlab.spec.campaign import read_campaign
 from dutlab.spec.planned_run import PlannedRun
 from dutlab.store.manifest import MANIFEST
 from in_process import carried_out
-from processes import LIMIT_S, eventually, signalled
+from processes import LIMIT_S, at_work_below, eventually, signalled
 
 STEPS = """
 experiment: {name}
@@ -72,19 +72,6 @@ def begin(python: str, folder: Path, *words: str) -> subprocess.Popen[bytes]:
         return subprocess.Popen([python, "-m", "dutlab", "campaign", *words], cwd=folder, stdout=said, stderr=said, start_new_session=True)
 
 
-def those_of(folder: Path) -> list[int]:
-    """Processes of dutlab at work on runs below a folder."""
-    found = []
-    for cmdline in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            argv = cmdline.read_bytes().decode(errors="replace").split("\0")
-        except OSError:
-            continue
-        if "dutlab" in argv and any(str(folder) in word for word in argv):
-            found.append(int(cmdline.parent.name))
-    return found
-
-
 def statuses(folder: Path, campaign: str) -> list[dict[str, object]]:
     """What `campaign status --json` says of each planned run."""
     done = carried_out(["campaign", "status", campaign, "--json"], cwd=folder, env=os.environ)
@@ -108,7 +95,7 @@ def kill(process: subprocess.Popen[bytes], campaign: Path, before: int, chance: 
     assert eventually(at_work)
     if with_runs is not None:
         time.sleep(chance.uniform(0.0, 0.8))
-    for run in those_of(campaign) if with_runs else ():
+    for run in at_work_below(campaign) if with_runs else ():
         signalled(run, signal.SIGKILL)
     process.kill()
     process.wait()
@@ -138,7 +125,7 @@ def test_every_run_is_there_once_after_kills_at_random_instants(python: str, her
     assert measured == {(e, v): 1 for e in ("one", "two") for v in ("old", "new")}
     assert (here / "version").read_text() == "0\n", "every version was put back"
     assert not list(campaign.glob("planned/*/runs/*"))
-    assert eventually(lambda: not those_of(campaign))
+    assert eventually(lambda: not at_work_below(campaign))
 
 
 def test_ctrl_c_ends_the_run_in_order_and_another_process_is_refused(python: str, here: Path) -> None:
@@ -151,7 +138,7 @@ def test_ctrl_c_ends_the_run_in_order_and_another_process_is_refused(python: str
     assert process.wait(LIMIT_S) == 130, (here / "said").read_text()
     assert "`dutlab campaign resume campaigns/killed` continues it" in (here / "said").read_text()
     assert (here / "version").read_text() == "0\n"
-    assert not those_of(campaign)
+    assert not at_work_below(campaign)
     (first, *_) = statuses(here, str(campaign))
     assert first["state"] in ("cut", "done")
 

@@ -11,9 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from capability import have_netns, need, need_program
+from capability import needs
 from dutlab.plan.trials import Turns
 from dutlab.store.run_folder import RunFolder
 from forked import Forked
@@ -36,11 +34,7 @@ watch: []
 """
 TRIALS, BLOCK = 2, 1
 
-
-@pytest.fixture(autouse=True)
-def _machine(no_leak: None) -> None:
-    need("netns", have_netns())
-    need_program("nft")
+_machine = needs("nft")
 
 
 def runs_in(folder: Path) -> list[Path]:

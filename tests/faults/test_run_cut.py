@@ -11,19 +11,14 @@ import time
 
 import pytest
 
-from capability import have_netns, need, need_program
+from capability import needs
 from dutlab.runner.journal import read_journal, unproven_trials
 from dutlab.tools.engine.binary import find_engine
-from main_job import BOTH_TOOLS, EXPERIMENT, ONCE, SWEEPS, TRIALS, dut_state, events, only_run, processes_in, records
+from main_job import BOTH_TOOLS, EXPERIMENT, ONCE, SWEEPS, TRIALS, dut_state, events, only_run, ports_of_source, processes_in, records
 from processes import eventually, signalled
 from run_records import record_in
 
-
-@pytest.fixture(autouse=True)
-def _machine(no_leak):
-    need("netns", have_netns())
-    need_program("iperf3")
-    need_program("nft")
+_machine = needs("iperf3", "nft")
 
 
 def wait_for(condition):
@@ -153,17 +148,13 @@ def test_a_run_whose_standing_lab_was_built_again_has_nothing_to_undo_in_it(star
 
 
 def test_undo_removes_the_cables_of_a_rig_that_was_being_measured(start, dutlab, experiment, standing_lab, tmp_path):
-    def ports():
-        show = ["ip", "-n", f"dutlab-{standing_lab}-source", "-br", "link"]
-        return subprocess.run(show, capture_output=True, text=True, check=True).stdout.split()[::4]
-
-    found_at_first = ports()
+    found_at_first = ports_of_source(standing_lab)
     running = start("run", experiment(ONCE), "--lab", standing_lab, env={"XDG_CACHE_HOME": str(tmp_path / "no-calibrations")})
-    wait_for(lambda: ports() != found_at_first)
+    wait_for(lambda: ports_of_source(standing_lab) != found_at_first)
     os.kill(running.pid, signal.SIGKILL)
     running.wait()
     assert (done := dutlab("undo", str(only_run(tmp_path)))).returncode == 0, done.stderr
-    assert ports() == found_at_first
+    assert ports_of_source(standing_lab) == found_at_first
     assert dutlab("undo", str(only_run(tmp_path))).stdout.strip() == "nothing to undo"
 
 

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 import forked
-from capability import have_engine, have_netns, need, need_program
-from dutlab import labs
+from capability import needs
 from in_process import cheap_rig
 from processes import eventually
 from run_records import record_in
@@ -20,13 +19,7 @@ SHORT = {"duration": "3s", "ramp": "2s", "idle": "1s", "settle": "1s", "probe": 
 BOX = ("--gateway", "192.168.1.1", "--gateway", "10.9.0.254")
 QUEUES_NS = {"queue-20ms": 20e6, "queue-100ms": 100e6}
 
-
-@pytest.fixture(autouse=True)
-def _machine(no_leak):
-    need("netns", have_netns())
-    need("engine", have_engine())
-    for program in ("iperf3", "tc"):
-        need_program(program)
+_machine = needs("engine", "iperf3", "tc")
 
 
 @pytest.mark.timing
@@ -77,13 +70,6 @@ def test_a_port_that_a_killed_command_had_moved_is_back(box, dutlab_in, python_e
 def state(namespace):
     return [subprocess.run(["ip", "netns", "exec", namespace, "ip", *words], capture_output=True, text=True, check=True).stdout
             for words in (["-br", "address"], ["route"])]  # fmt: skip
-
-
-@pytest.fixture
-async def box(label):
-    lab = await labs.up("two-port", label=label)
-    yield lab.namespaces["source"]
-    await labs.down(label)
 
 
 @pytest.fixture

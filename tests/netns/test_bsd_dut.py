@@ -94,7 +94,6 @@ async def test_a_run_goes_its_whole_way_and_what_pf_only_says_is_not_believed(
     lab: labs.Lab, machine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def hosts_of(testbed: Testbed, log: CommandLog | None = None) -> dict[str, Host]:
-        del testbed
         hosts = lab.hosts(log)
         dut = SpeaksFreebsd("dut", lab.namespaces["dut"], log)
         dut.programs, dut.system = machine / "bin", system_of("freebsd-pf")

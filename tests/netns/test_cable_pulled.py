@@ -6,14 +6,13 @@ import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from forked import Forked
-from main_job import forwarded
+from main_job import forwarded, rules, trial_begun
 from processes import eventually
-from run_records import record_in
+from run_records import records_below
 
 pytestmark = pytest.mark.timing
 
@@ -28,23 +27,9 @@ repeats: 2
 Start = Callable[..., Forked]
 
 
-def rules(label: str) -> str:
-    inside = ["ip", "netns", "exec", f"dutlab-{label}-dut"]
-    return subprocess.run([*inside, "nft", "list", "ruleset"], capture_output=True, text=True, check=True).stdout
-
-
 def cable(label: str, way: str) -> None:
     """The DUT's port towards the sink; the port at the other end loses its carrier with it."""
     subprocess.run(["ip", "-n", f"dutlab-{label}-dut", "link", "set", "out-a", way], check=True)
-
-
-def records(tmp_path: Path) -> list[dict[str, Any]]:
-    return [record_in(p) for p in sorted(tmp_path.glob("runs/*/trials/*/record.json"))]
-
-
-def trial_begun(tmp_path: Path) -> bool:
-    journal = next(tmp_path.glob("runs/*/journal.jsonl"), None)
-    return journal is not None and "trial-started" in journal.read_text()
 
 
 def test_a_load_during_which_it_is_out_is_void_and_offered_again_and_the_dut_restored(
@@ -60,7 +45,7 @@ def test_a_load_during_which_it_is_out_is_void_and_offered_again_and_the_dut_res
     time.sleep(0.2)
     cable(standing_lab, "up")
     assert run.wait() == 0
-    pulled, after = records(tmp_path)
+    pulled, after = records_below(tmp_path)
     assert pulled["offers"]["link_lost"] >= 1 and after["offers"]["link_lost"] == 0
     for record in (pulled, after):
         (flow,) = record["flows"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 
 import pytest
 
@@ -17,6 +16,7 @@ from dutlab.runner.rig import lab_rig
 from dutlab.spec.lab_files import description, lab_names
 from dutlab.spec.mixes import frame_mix
 from dutlab.tools.engine.binary import find_engine
+from main_job import ports_of_source
 from processes import LIMIT_S, eventually
 
 
@@ -77,15 +77,11 @@ async def test_a_rig_takes_no_network_and_no_route_of_its_lab(name, label):
 
 
 def test_what_a_killed_calibration_left_in_a_standing_lab_goes_with_the_next_one(start, dutlab, standing_lab, tmp_path):
-    def ports_now():
-        show = ["ip", "-n", f"dutlab-{standing_lab}-source", "-br", "link"]
-        return subprocess.run(show, capture_output=True, text=True, check=True).stdout.split()[::4]
-
-    before, cache = ports_now(), {"XDG_CACHE_HOME": str(tmp_path / "cache"), "DUTLAB_DISTURBED": "count"}
+    before, cache = ports_of_source(standing_lab), {"XDG_CACHE_HOME": str(tmp_path / "cache"), "DUTLAB_DISTURBED": "count"}
     running = start("calibrate", "--lab", standing_lab, "--sizes", "64", env=cache)
-    assert eventually(lambda: ports_now() != before, LIMIT_S)
+    assert eventually(lambda: ports_of_source(standing_lab) != before, LIMIT_S)
     os.kill(running.pid, signal.SIGKILL)
     running.wait()
-    assert ports_now() != before, "nobody has put it right by now"
+    assert ports_of_source(standing_lab) != before, "nobody has put it right by now"
     done = dutlab("calibrate", "--lab", standing_lab, "--sizes", "64", env=cache)
-    assert (done.returncode, ports_now()) == (0, before), done.stderr
+    assert (done.returncode, ports_of_source(standing_lab)) == (0, before), done.stderr

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from capability import have_engine, have_netns, need, need_program
+from capability import needs
 from dutlab.dut import family
 from dutlab.errors import ToolFailed
 from dutlab.methods.connection_ports import ConnectionLoad
@@ -28,12 +28,7 @@ from run_records import record_in
 EXAMPLE = Path(__file__).parents[2] / "examples" / "connections" / "experiment.yaml"
 LOAD = ConnectionLoad("a", 200.0, 100, 1, 200, "1024", Seconds(10.0))
 
-
-@pytest.fixture(autouse=True)
-def _machine(no_leak):
-    need("netns", have_netns())
-    need("engine", have_engine())
-    need_program("nft")
+_machine = needs("engine", "nft")
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ import subprocess
 
 import pytest
 
-from capability import have_netns, need, need_program
+from capability import needs
 from processes import eventually
-from run_records import record_in
+from run_records import records_below
 
 FLOWS, RATE = 8, 8000
 GAP_NS = 1e9 * FLOWS / RATE
@@ -57,17 +57,14 @@ watch: []
 """
 
 
-@pytest.fixture(autouse=True)
-def _machine(no_leak):
-    need("netns", have_netns())
-    need_program("nft")
+_machine = needs("nft")
 
 
 def test_a_loss_of_known_length_is_found_and_a_lost_next_hop_comes_back_with_what_it_had(dutlab, tmp_path):
     (tmp_path / "e.yaml").write_text(experiment(workload(KNOWN, "5s"), workload(OWN_PORT, "2s")))
     done = dutlab("run", "e.yaml")
     assert done.returncode == 0, done.stderr
-    records = [record_in(path) for path in tmp_path.glob("runs/*/trials/*/record.json")]
+    records = records_below(tmp_path)
     by_event = {record["cell"]["setting"]["event"]["name"]: record for record in records}
     known, port = by_event["known"], by_event["own-port"]
     assert not {doubt["kind"] for record in records for doubt in record["doubts"]} & {"LINK_WENT_DOWN", "LEDGER_OPEN"}

@@ -17,6 +17,7 @@ from dutlab.hosts.host import Host
 from dutlab.hosts.local import LocalHost
 from dutlab.hosts.netns import NetnsHost
 from dutlab.runner.examine import examine, examine_machine
+from lab_fixtures import lab_up
 from run_records import record_in
 
 OF_THE_MACHINE = {"busy-cpu", "stolen-cpu"}
@@ -90,8 +91,7 @@ async def test_a_wire_that_loses_long_packets_is_found_although_both_its_ends_ag
 
 
 async def test_a_segment_is_examined_pair_by_pair(label: str) -> None:
-    flat = await labs.up("flat", label=label)
-    try:
+    async with lab_up("flat", label) as flat:
         hosts = flat.hosts()
         assert not {"mtu-mismatch", "jumbo-meaning"} & set(await found_in(flat))
         await sh(hosts["pc1"], "ip link set dev eth0 mtu 1400")
@@ -104,16 +104,11 @@ async def test_a_segment_is_examined_pair_by_pair(label: str) -> None:
         found = await found_in(flat)
         assert "mtu-mismatch" not in found
         assert "between pc2:eth0 and pc3:eth0 packets of 1486 bytes pass, but none of 1500" in found["jumbo-meaning"].what
-    finally:
-        await labs.down(label)
 
 
 async def test_generator_and_dut_on_one_core_are_found(label: str) -> None:
-    one_core = await labs.up("three-node", label=label, layout="one-core")
-    try:
+    async with lab_up("three-node", label, layout="one-core") as one_core:
         assert "the DUT forwards on core" in (await found_in(one_core))["shared-core"].what
-    finally:
-        await labs.down(label)
 
 
 async def test_a_port_that_sends_one_way_at_a_time_is_found(namespace: str) -> None:

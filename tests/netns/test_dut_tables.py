@@ -6,7 +6,7 @@ from ipaddress import ip_interface, ip_network
 
 import pytest
 
-from capability import have_netns, need, need_program
+from capability import need_program, needs
 from dutlab.dut import family
 from dutlab.errors import MeasurementError
 from dutlab.methods.dut_tables import LinkEnd
@@ -18,11 +18,7 @@ from dutlab.tools.linux_dut.routes import LinuxRoutes
 
 SIX = tuple(ip_interface(f"2001:2:0:{n}/64") for n in ("1::2", "1::1", "2::1", "2::2"))
 
-
-@pytest.fixture(autouse=True)
-def _machine(no_leak):
-    need("netns", have_netns())
-    need_program("nft")
+_machine = needs("nft")
 
 
 @pytest.fixture

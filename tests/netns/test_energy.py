@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from capability import have_netns, need
+from capability import need
 from dutlab import labs
 from dutlab.hosts.netns import NAMESPACES
 from dutlab.labs import napi, netdev
@@ -34,11 +34,6 @@ workloads:
 repeats: 1
 watch: []
 """
-
-
-@pytest.fixture(autouse=True)
-def _machine(no_leak):
-    need("netns", have_netns())
 
 
 @pytest.mark.timing

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from dutlab.events import EVENTS, Event, Reading, RunEnded, TrialEnded, events_in
+from dutlab.events import EVENTS, Reading, RunEnded, TrialEnded, events_in
 from dutlab.runner.execution import RunOptions
 from dutlab.runner.run import resume, run
 from dutlab.spec.loader import read_experiment
 from dutlab.store.run_folder import RunFolder
 from dutlab.tools.engine.binary import find_engine
+from run_events import Kept
 
 pytestmark = [pytest.mark.timing, pytest.mark.usefixtures("cheap_rig")]
 
@@ -26,19 +27,6 @@ repeats: 1
 disturbed: count
 watch: [cpu]
 """
-
-
-class Kept:
-    """Looks on and keeps what it hears."""
-
-    def __init__(self) -> None:
-        self.events = list[Event]()
-
-    def hear(self, event: Event) -> None:
-        self.events.append(event)
-
-    async def ask(self, question: str) -> str:
-        raise AssertionError(question)
 
 
 async def test_a_run_tells_what_happens_second_by_second_and_closes_with_it(tmp_path: Path) -> None:

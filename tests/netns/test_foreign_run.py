@@ -10,14 +10,13 @@ import subprocess
 from collections.abc import Callable, Iterator
 from itertools import permutations
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import login_shells
 from capability import have_sshd, need, need_program
 from dutlab.labs.state import StateFolder
-from run_records import record_in
+from run_records import records_below
 from slow_links import slow_down
 
 pytestmark = pytest.mark.timing
@@ -81,17 +80,13 @@ def bench(systems: tuple[str, str], dutlab: Command, label: str, tmp_path: Path)
     assert (done := dutlab("lab", "down", label)).returncode == 0, done.stderr
 
 
-def records(tmp_path: Path) -> list[dict[str, Any]]:
-    return [record_in(p) for p in sorted(tmp_path.glob("runs/*/trials/*/record.json"))]
-
-
 def test_what_both_ends_have_is_measured_and_modes_are_verified_by_their_pings(
     dutlab: Command, systems: tuple[str, str], bench: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "experiment.yaml").write_text(EXPERIMENT + (MATRIX if systems == PAIRED else ""))
     done = dutlab("run", "experiment.yaml")
     assert done.returncode == 0, done.stderr
-    found = records(tmp_path)
+    found = records_below(tmp_path)
     assert {r["status"] for r in found} == {"measured"}, [r["why"] for r in found]
     by_kind = {kind: [r for r in found if r["cell"]["setting"]["kind"] == kind] for kind in ("iperf3", "matrix", "steps")}
     assert len(by_kind["iperf3"]) == len(by_kind["steps"]) == 1

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from capability import need_program
-from run_records import record_in
+from run_records import record_in, records_below
 
 ROOT = Path(__file__).parents[2]
 HEAD = "testbed: {lab: three-node}\nfactors: {mode: [router]}\nrepeats: 1\norder: as-written\n"
@@ -21,7 +21,7 @@ def records(dutlab, tmp_path):
         (tmp_path / "e.yaml").write_text(f"experiment: g\n{HEAD}workloads:\n{workloads}")
         done = dutlab("run", "e.yaml")
         assert done.returncode == 0, done.stdout + done.stderr
-        return [record_in(p) for p in sorted(tmp_path.glob("runs/*/trials/*/record.json"))]
+        return records_below(tmp_path)
 
     return run
 
@@ -130,7 +130,7 @@ def test_the_example_compares_generators_with_and_without_the_router(dutlab, tmp
     sets += ["--set", "workloads.1.generators.frame_sizes=[64]", "--set", "workloads.1.generators.duration=1s"]
     done = dutlab("run", str(ROOT / "examples" / "generators" / "experiment.yaml"), *sets)
     assert done.returncode == 0, done.stdout + done.stderr
-    records = [record_in(p) for p in tmp_path.glob("runs/*/trials/*/record.json")]
+    records = records_below(tmp_path)
     assert sorted((r["cell"]["tool"], r["cell"]["setting"]["streams"]) for r in records) == [
         ("engine", 1),
         ("iperf3-udp", 2),

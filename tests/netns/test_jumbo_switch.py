@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dutlab import labs
+from lab_fixtures import lab_up
 
 
 async def test_hosts_on_a_segment_may_raise_their_mtu(label: str) -> None:
-    flat = await labs.up("flat", label=label)
-    try:
+    async with lab_up("flat", label) as flat:
         hosts, (link,) = flat.hosts(), flat.testbed.links.values()
         near, far = link.segment[0], link.addresses[1].ip
         ping = ["ping", "-n", "-c", "1", "-W", "2", "-M", "do", "-s", str(9000 - 28), str(far)]
@@ -15,5 +14,3 @@ async def test_hosts_on_a_segment_may_raise_their_mtu(label: str) -> None:
         for port in link.segment:
             await hosts[port.host].run(["ip", "link", "set", "dev", port.interface, "mtu", "9000"])
         assert (await hosts[near.host].run(ping, check=False)).status == 0
-    finally:
-        await labs.down(label)

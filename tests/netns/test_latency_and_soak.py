@@ -6,16 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from capability import have_netns, need, need_program
-from run_records import record_in
+from capability import needs
+from run_records import records_below
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
-
-@pytest.fixture(autouse=True)
-def _machine(no_leak):
-    need("netns", have_netns())
-    need_program("nft")
+_machine = needs("nft")
 
 
 @pytest.fixture
@@ -26,7 +22,7 @@ def run(dutlab, tmp_path):
         done = dutlab("run", str(EXAMPLES / example / "experiment.yaml"), *(w for s in settings for w in ("--set", s)))
         assert done.returncode == 0, done.stderr
         (page,) = tmp_path.glob("runs/*/report/report.md")
-        return [record_in(p) for p in sorted(tmp_path.glob("runs/*/trials/*/record.json"))], page.read_text()
+        return records_below(tmp_path), page.read_text()
 
     return of
 

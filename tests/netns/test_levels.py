@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from capability import have_netns, need, need_program
+from capability import needs
 from dutlab.runner.journal import pending_undo, read_journal
 from main_job import events, only_run, records
 from processes import eventually
@@ -44,13 +44,7 @@ levels:
 """
 )
 
-
-@pytest.fixture(autouse=True)
-def _machine(no_leak):
-    need("netns", have_netns())
-    need_program("iperf3")
-    need_program("nft")
-    need_program("ethtool")
+_machine = needs("iperf3", "nft", "ethtool")
 
 
 def inside(label, host, command):

@@ -5,15 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from capability import have_netns, need
 from run_records import record_in
 
 ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture(autouse=True)
-def _machine(no_leak):
-    need("netns", have_netns())
 
 
 def record_of(folder):

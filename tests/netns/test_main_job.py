@@ -7,9 +7,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-import pytest
-
-from capability import have_netns, need, need_program
+from capability import need, need_program, needs
 from dutlab.cli.examples import example
 from dutlab.tools.engine.binary import find_engine
 from main_job import EXPERIMENT, SWEEPS, events, only_run, records
@@ -17,12 +15,7 @@ from processes import LIMIT_S
 
 ROOT = Path(__file__).parents[2]
 
-
-@pytest.fixture(autouse=True)
-def _machine(no_leak):
-    need("netns", have_netns())
-    need_program("iperf3")
-    need_program("nft")
+_machine = needs("iperf3", "nft")
 
 
 QUICK = {

@@ -8,13 +8,9 @@ from pathlib import Path
 import pytest
 
 from capability import need_program
-from run_records import record_in
+from run_records import records_below
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "matrix" / "experiment.yaml"
-
-
-def records(tmp_path):
-    return [record_in(p) for p in tmp_path.glob("runs/*/trials/*/record.json")]
 
 
 def sections(tmp_path):
@@ -27,7 +23,7 @@ def test_the_example_measures_every_ordered_pair_once_and_the_report_has_them(du
     need_program("iperf3")
     done = dutlab("run", str(EXAMPLE), "--set", "workloads.matrix.duration=1s", "--set", "workloads.matrix.omit=0s")
     assert done.returncode == 0, done.stderr
-    of_pairs = [r for r in records(tmp_path) if r["cell"]["setting"]["kind"] == "matrix"]
+    of_pairs = [r for r in records_below(tmp_path) if r["cell"]["setting"]["kind"] == "matrix"]
     pairs = {(r["cell"]["setting"]["client"], r["cell"]["setting"]["server"]) for r in of_pairs}
     assert pairs == {(a, b) for a in ("source", "dut", "sink") for b in ("source", "dut", "sink") if a != b}
     assert all(r["figures"]["a"]["goodput_bps"] > 0 for r in of_pairs)
@@ -44,7 +40,7 @@ def test_datagrams_between_every_pair_are_told_with_what_was_lost(dutlab, tmp_pa
     need_program("iperf3")
     done = dutlab("matrix", "--udp", "-b", "2kpps", "-l", "1000", "-t", "1s", "--link", "a", "--mode", "nat")
     assert done.returncode == 0, done.stderr
-    found = records(tmp_path)
+    found = records_below(tmp_path)
     pairs = {(r["cell"]["setting"]["client"], r["cell"]["setting"]["server"]) for r in found}
     assert len(found) == len(pairs) == 5 and ("sink", "source") not in pairs, "NAT admits no flow from there, so that pair is not tried"
     for figures in (r["figures"]["a"] for r in found):

@@ -5,18 +5,13 @@ import os
 import pytest
 
 import forked
-from capability import have_netns, need, need_program
+from capability import need_program, needs
 from in_process import cheap_rig
 from main_job import BOTH_TOOLS, SWEEPS, events, only_run, records
 
 PACKAGE = {"nft": "nftables", "ethtool": "ethtool", "ping": "iputils-ping", "iperf3": "iperf3", "taskset": "util-linux", "tc": "iproute2"}
 
-
-@pytest.fixture(autouse=True)
-def _machine(no_leak):
-    need("netns", have_netns())
-    for program in (*PACKAGE, "conntrack"):
-        need_program(program)
+_machine = needs(*PACKAGE, "conntrack")
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from ipaddress import IPv4Interface, IPv6Interface, ip_address
 
 import pytest
 
-from capability import have_netns, need, need_program
+from capability import need_program, needs
 from dutlab.dut import family, linux_tracking, nft_rules
 from dutlab.dut.custom import CommandMode
 from dutlab.errors import HostError
@@ -42,11 +42,7 @@ table bridge layers {
 }
 """
 
-
-@pytest.fixture(autouse=True)
-def _needs():
-    need("netns", have_netns())
-    need_program("nft")
+_machine = needs("nft")
 
 
 @pytest.fixture

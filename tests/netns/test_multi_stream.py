@@ -5,18 +5,12 @@ from __future__ import annotations
 from contextlib import nullcontext
 from pathlib import Path
 
-import pytest
-
-from capability import have_netns, need, need_program
-from run_records import record_in
+from capability import needs
+from run_records import records_below
 
 EXAMPLE = Path(__file__).parents[2] / "examples/multi-stream/experiment.yaml"
 
-
-@pytest.fixture(autouse=True)
-def _machine(no_leak):
-    need("netns", have_netns())
-    need_program("nft")
+_machine = needs("nft")
 
 
 def test_each_stream_has_an_account_and_the_answer_names_the_one_that_the_filter_drops(dutlab, tmp_path, monkeypatch):
@@ -28,7 +22,7 @@ def test_each_stream_has_an_account_and_the_answer_names_the_one_that_the_filter
     }  # fmt: skip
     done = dutlab("run", str(EXAMPLE), *(word for key, value in settings.items() for word in ("--set", f"{key}={value}")))
     assert done.returncode == 0, done.stderr
-    record, filtered = (record_in(path) for path in sorted(tmp_path.glob("runs/*/trials/*/record.json")))
+    record, filtered = records_below(tmp_path)
     assert {flow["link"]: flow["received_frames"] > 0 for flow in filtered["flows"]}["a:data"] is False
     flows = {flow["link"]: flow for flow in record["flows"]}
     assert list(flows) == ["a:syn", "a:data", "a:call"] and all(flow["balances"] for flow in flows.values())

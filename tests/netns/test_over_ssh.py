@@ -28,7 +28,7 @@ from dutlab.labs.state import StateFolder
 from dutlab.methods.rfc2544 import reset
 from dutlab.runner.journal import read_journal
 from forked import Forked
-from main_job import processes_in
+from main_job import only_run, processes_in, rules, trial_begun
 from meter_server import Answers, serve
 from processes import eventually
 from run_records import record_in
@@ -80,17 +80,8 @@ def experiment(tmp_path: Path, testbed: str, modes: str) -> str:
     return "experiment.yaml"
 
 
-def only_run(tmp_path: Path) -> Path:
-    (run,) = (tmp_path / "runs").iterdir()
-    return run
-
-
 def statuses(run: Path) -> list[str]:
     return [record_in(p)["status"] for p in sorted(run.glob("trials/[0-9][0-9][0-9][0-9]/record.json"))]  # not those set aside
-
-
-def rules_of(label: str) -> str:
-    return subprocess.run(["ip", "netns", "exec", f"dutlab-{label}-dut", "nft", "list", "ruleset"], capture_output=True, text=True).stdout
 
 
 def test_an_experiment_runs_over_ssh_and_leaves_nothing_behind(dutlab: Command, tmp_path: Path) -> None:
@@ -108,11 +99,11 @@ def test_a_run_on_a_testbed_file_that_is_killed_is_undone_and_resumed_over_ssh(
 ) -> None:
     file = experiment(tmp_path, machines.name, "nat")
     assert eventually(lambda: "NO-CARRIER" not in str(settings_of(label)))  # the lab's links come up a moment after it stands
-    before, all_before = rules_of(label), settings_of(label)
+    before, all_before = rules(label), settings_of(label)
     with start("run", file) as run:
         assert eventually(lambda: list(tmp_path.glob("runs/*/trials/0001/record.json")) != [])
         os.kill(run.pid, signal.SIGSTOP)  # it has the machines for as long as this takes
-        assert rules_of(label) != before
+        assert rules(label) != before
         other = dutlab("run", "experiment.yaml", "--runs", "others")
         assert other.returncode == 3, other.stderr
         assert f"dut: in use by root@{platform.node()} (process {run.pid}) for {only_run(tmp_path)} since" in other.stderr
@@ -124,7 +115,7 @@ def test_a_run_on_a_testbed_file_that_is_killed_is_undone_and_resumed_over_ssh(
     assert not list(tmp_path.glob("others/*")), "a run that measured nothing leaves nothing"
     undone = dutlab("undo", run_folder)
     assert (undone.stdout, undone.returncode) == ("1 change undone; freed: dut, sink, source\n", 0), undone.stderr
-    assert rules_of(label) == before
+    assert rules(label) == before
     resumed = dutlab("resume", run_folder)
     assert resumed.returncode == 0, resumed.stderr
     assert statuses(only_run(tmp_path)) == ["measured"] * 2
@@ -193,12 +184,12 @@ def reboot(label: str, role: str) -> None:
 def test_a_dut_that_reboots_in_mid_trial_gives_no_result_and_is_restored_once_it_is_back(
     start: Start, dutlab: Command, machines: Path, label: str, tmp_path: Path
 ) -> None:
-    before = rules_of(label)
+    before = rules(label)
     text = (tmp_path / experiment(tmp_path, machines.name, "nat")).read_text()
     only_sweep = re.sub(r"  - iperf3.*\n", "", text).replace("duration: 300ms", "duration: 3s")
     (tmp_path / "experiment.yaml").write_text(only_sweep)
     with start("run", "experiment.yaml") as run:
-        assert eventually(lambda: trial_runs(tmp_path))
+        assert eventually(lambda: trial_begun(tmp_path))
         time.sleep(0.5)  # in the middle of it
         reboot(label, "dut")
         said = run.ended()
@@ -208,18 +199,12 @@ def test_a_dut_that_reboots_in_mid_trial_gives_no_result_and_is_restored_once_it
     assert "Traceback" not in said
     assert statuses(only_run(tmp_path)) == []
     assert dutlab("undo", str(only_run(tmp_path))).returncode == 0  # the run could only restore it if it was back by then
-    assert rules_of(label) == before
+    assert rules(label) == before
     resumed = dutlab("resume", str(only_run(tmp_path)))
     assert resumed.returncode == 0, resumed.stderr
     assert statuses(only_run(tmp_path)) == ["measured"]
-    assert rules_of(label) == before
+    assert rules(label) == before
     assert no_commands_in(label)
-
-
-def trial_runs(tmp_path: Path) -> bool:
-    """Whether the first trial is under way."""
-    journal = next(tmp_path.glob("runs/*/journal.jsonl"), None)
-    return journal is not None and "trial-started" in journal.read_text()
 
 
 async def test_a_dut_that_a_person_sets_is_asked_for_and_verified_by_frames(

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
-from capability import have_engine, have_netns, need
+from capability import needs
 from main_job import only_run, records
 
 EXPERIMENT = """
@@ -23,11 +21,7 @@ workloads:
 repeats: 1
 """
 
-
-@pytest.fixture(autouse=True)
-def _machine(no_leak):
-    need("netns", have_netns())
-    need("engine", have_engine())
+_machine = needs("engine")
 
 
 def test_a_program_of_a_mode_that_is_always_busy_is_known_for_one_that_polls(dutlab, experiment, tmp_path):

@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 import pytest
 
 import forked
-from dutlab import labs
 from dutlab.store.calibration import Calibration, keep
 from in_process import cheap_rig
 from run_records import record_in
@@ -55,13 +54,6 @@ def loop(namespace):
         subprocess.run(["ip", "netns", "exec", namespace, "ethtool", "-K", port, "gro", "on"], check=True)
         subprocess.run(["ip", "-n", namespace, "link", "set", "dev", port, "up"], check=True)
     return namespace
-
-
-@pytest.fixture
-async def box(label):
-    lab = await labs.up("two-port", label=label)
-    yield lab.namespaces["source"]
-    await labs.down(label)
 
 
 def test_a_loop_is_measured_and_kept_beside_what_was_measured_before(dutlab, loop):

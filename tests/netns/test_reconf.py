@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from capability import have_netns, need, need_program
+from capability import needs
 from processes import eventually
-from run_records import record_in
+from run_records import records_below
 
 ROOT = Path(__file__).parents[2]
 OUT_S = 0.4
@@ -27,22 +27,14 @@ repeats: 1
 watch: []
 """
 
-
-@pytest.fixture(autouse=True)
-def _machine(no_leak):
-    need("netns", have_netns())
-    need_program("nft")
-
-
-def records(tmp_path):
-    return [record_in(p) for p in sorted(tmp_path.glob("runs/*/trials/*/record.json"))]
+_machine = needs("nft")
 
 
 def test_a_change_that_stops_forwarding_for_a_known_time_takes_that_time(dutlab, tmp_path):
     (tmp_path / "e.yaml").write_text(EXPERIMENT)
     done = dutlab("run", "e.yaml")
     assert done.returncode == 0, done.stderr
-    (record,) = records(tmp_path)
+    (record,) = records_below(tmp_path)
     into, back = record["tables"]["changes"]
     assert (into["direction"], into["to"], back["to"]) == ("into", "slow", "router")
     if not record["notes"]:  # on a busy machine a load may end before the change does, and says so
@@ -59,7 +51,7 @@ def test_the_example_runs_with_its_times_cut_short(dutlab, tmp_path):
     sets = [word for key, value in short.items() for word in ("--set", f"workloads.reconf.{key}={value}")]
     done = dutlab("run", str(ROOT / "examples" / "reconf" / "experiment.yaml"), "--set", "factors.mode=router", *sets)
     assert done.returncode == 0, done.stderr
-    (record,) = records(tmp_path)
+    (record,) = records_below(tmp_path)
     assert [row["direction"] for row in record["tables"]["changes"]] == ["into", "back"]
     assert all(flow["balances"] for flow in record["flows"])
 

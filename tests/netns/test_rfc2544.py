@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from capability import have_netns, need, need_program
+from capability import needs
 from dutlab import labs
 from dutlab.dut import family
 from dutlab.errors import CommandFailed
@@ -17,17 +17,13 @@ from dutlab.runner.device import JournaledDevice
 from dutlab.runner.journal import Journal, pending_undo, read_journal, undo_to_json
 from dutlab.runner.undo import carry_out
 from dutlab.spec.mixes import frame_mix
-from dutlab.tools.engine.engine import Engine, find_engine
 from dutlab.tools.linux_dut.routes import RouteUpdates
 from dutlab.tools.manager import Manager
 from dutlab.units import Pps, Seconds
-from run_records import record_in
+from lab_fixtures import engine_in
+from run_records import records_below
 
-
-@pytest.fixture(autouse=True)
-def _machine(no_leak):
-    need("netns", have_netns())
-    need_program("nft")
+_machine = needs("nft")
 
 
 def test_tests_of_the_suite_have_their_tables_and_their_place_in_the_report(dutlab, tmp_path, monkeypatch):
@@ -36,7 +32,7 @@ def test_tests_of_the_suite_have_their_tables_and_their_place_in_the_report(dutl
     settings = ["--scale", "0.002", "--size", "512", "--link", "a", "directions=both", "reset_repeats=1", "width=0.5"]
     done = dutlab("rfc2544", *settings, "--mode", "filter-25", "--lab", "three-node-rfc2544", *tests)
     assert done.returncode == 0, done.stdout + done.stderr
-    (record,) = (record_in(p) for p in tmp_path.glob("runs/*/trials/*/record.json"))
+    (record,) = records_below(tmp_path)
     tables, figures = record["tables"], record["figures"]["a"]
     assert {"throughput", "frame_loss", "deviations"} <= tables.keys()
     assert figures["max_pps"] > 0
@@ -75,9 +71,7 @@ async def test_modifiers_reach_the_dut_and_are_gone_afterwards(lab, tmp_path):
 
 
 async def test_frames_leave_in_bursts_at_their_mean_rate_and_broadcasts_are_sent_beside_them_and_counted_by_nobody(lab):
-    hosts = lab.hosts()
-    engine = Engine(hosts, lab.testbed, lab.cpus, str(find_engine()))
-    try:
+    async with engine_in(lab) as (_, engine):
         outcome = await engine.offer(Offer(("a",), frame_mix(512), Pps(1000), Seconds(0.5), broadcast_ratio=0.1))
         (flow,), said = outcome.flows, outcome.raw["engine-source.jsonl"].decode()
         assert flow.intended_frames == 500 and flow.balances and flow.foreign_frames == 0
@@ -86,10 +80,6 @@ async def test_frames_leave_in_bursts_at_their_mean_rate_and_broadcasts_are_sent
         assert flow.intended_frames == 500 and flow.balances
         assert flow.gaps is not None and flow.gaps.p50_ns < 1_000_000, "back to back, where evenly would be 1 ms"
         assert flow.gaps.max_ns > 30_000_000, "and a burst each 50 ms"
-    finally:
-        await engine.close()
-        for host in hosts.values():
-            await host.close()
 
 
 async def state_of(dut):

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
-from capability import have_netns, need, need_program
+from capability import needs
 from cells import setting_of
-from dutlab import labs
 from dutlab.dut import family
 from dutlab.methods.carrying import TrafficWrapper
 from dutlab.methods.ports import Bench, Offer
 from dutlab.methods.rfc2544.networks import networks_of
 from dutlab.runner.device import JournaledDevice
-from dutlab.runner.journal import Journal, pending_undo, read_journal
+from dutlab.runner.journal import pending_undo, read_journal
 from dutlab.spec.traffic import Directions, Traffic
-from dutlab.tools.engine.engine import Engine, find_engine
 from dutlab.tools.linux_dut.routes import LinuxRoutes
 from dutlab.units import Pps, Seconds
+from lab_fixtures import engine_in, lab_up
 
 SEEN = """table inet seen {
     set to { type ipv4_addr . ifname; flags dynamic; size 4096; }
@@ -29,19 +26,13 @@ SEEN = """table inet seen {
 }
 """
 
-
-@pytest.fixture(autouse=True)
-def _machine(no_leak):
-    need("netns", have_netns())
-    need_program("nft")
+_machine = needs("nft")
 
 
-async def test_frames_go_both_ways_over_256_networks_and_the_routes_to_them_are_taken_back(label, tmp_path):
+async def test_frames_go_both_ways_over_256_networks_and_the_routes_to_them_are_taken_back(label, journal, tmp_path):
     asked = setting_of("rfc2544", frame_size=128, tests=(), directions=Directions.BOTH, networks=256)
-    lab = await labs.up("three-node-rfc2544", label=label)
-    hosts, journal, linux = lab.hosts(), Journal(tmp_path / "journal.jsonl"), family("linux")
-    engine = Engine(hosts, lab.testbed, lab.cpus, str(find_engine()))
-    try:
+    linux = family("linux")
+    async with lab_up("three-node-rfc2544", label) as lab, engine_in(lab) as (hosts, engine):
         dut = hosts["dut"]
         await dut.run(["sysctl", "-qw", "net.ipv4.ip_forward=1"])
         await dut.run(["nft", "-f", "-"], stdin=SEEN.encode())
@@ -66,9 +57,3 @@ async def test_frames_go_both_ways_over_256_networks_and_the_routes_to_them_are_
         assert await device.put_back()
         assert (await dut.run(["ip", "route"])).text == before
         assert not pending_undo(read_journal(tmp_path / "journal.jsonl"))
-    finally:
-        await engine.close()
-        for host in hosts.values():
-            await host.close()
-        journal.close()
-        await labs.down(label)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
-
-from capability import have_netns, need, need_program
-from dutlab import labs
+from capability import needs
 from dutlab.dut import nft_rules
 from dutlab.methods.ports import Offer
 from dutlab.spec.mixes import frame_mix
 from dutlab.spec.traffic import EXTENSION_SETS, Directions, Traffic
-from dutlab.tools.engine.engine import Engine, find_engine
 from dutlab.units import Pps, Seconds
+from lab_fixtures import engine_in, lab_up
 
 SEEN = """table ip6 seen {
     chain forwarded {
@@ -24,18 +21,11 @@ SEEN = """table ip6 seen {
 }
 """
 
-
-@pytest.fixture(autouse=True)
-def _machine(no_leak):
-    need("netns", have_netns())
-    need_program("nft")
+_machine = needs("nft")
 
 
 async def test_a_router_with_25_filters_forwards_every_set_of_headers_and_the_tester_takes_them_in(label):
-    lab = await labs.up("three-node-rfc5180", label=label)
-    hosts = lab.hosts()
-    engine = Engine(hosts, lab.testbed, lab.cpus, str(find_engine()))
-    try:
+    async with lab_up("three-node-rfc5180", label) as lab, engine_in(lab) as (hosts, engine):
         dut = hosts["dut"]
         await dut.run(["sysctl", "-qw", "net.ipv6.conf.all.forwarding=1"])
         for name in ("chain", "hop-by-hop"):
@@ -51,8 +41,3 @@ async def test_a_router_with_25_filters_forwards_every_set_of_headers_and_the_te
             ruleset = (await dut.run(["nft", "list", "ruleset"])).text
             counted = {line.split('"')[1] for line in ruleset.splitlines() if "counter" in line and "packets 0 " not in line}
             assert counted == set(headers), f"{name}: what the router's filter saw of headers, and of UDP behind them"
-    finally:
-        await engine.close()
-        for host in hosts.values():
-            await host.close()
-        await labs.down(label)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from capability import have_netns, need, need_program
+from capability import need_program
 from dutlab.stats.rescore import points_of
 from run_records import record_in
 
@@ -35,11 +35,6 @@ def with_rule(rule):
         EXPERIMENT.replace("mode: [router]", "mode: [luck]").replace("warmup:", "lowest: 1kpps, highest: 10kpps, warmup:")
         + f"modes: {{luck: {json.dumps(mode)}}}\n"
     )
-
-
-@pytest.fixture(autouse=True)
-def _machine(no_leak):
-    need("netns", have_netns())
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ from dutlab.sensors.cores import Sampler
 from dutlab.sensors.sensor import SensorSite, Watched
 from dutlab.sensors.totals import difference, read_counters
 from dutlab.systems.linux_proc import LINUX_CPU
+from lab_fixtures import lab_up
 from processes import eventually, running_with
 
 pytestmark = pytest.mark.timing
@@ -26,10 +27,9 @@ pytestmark = pytest.mark.timing
 
 @pytest.fixture
 async def lab(label: str) -> AsyncIterator[labs.Lab]:
-    made = await labs.up("three-node", label=label)
-    await made.hosts()["dut"].run(["sysctl", "-w", "net.ipv4.ip_forward=1"])
-    yield made
-    await labs.down(label)
+    async with lab_up("three-node", label) as made:
+        await made.hosts()["dut"].run(["sysctl", "-w", "net.ipv4.ip_forward=1"])
+        yield made
 
 
 async def test_every_core_is_sampled_once_in_each_interval(lab: labs.Lab) -> None:

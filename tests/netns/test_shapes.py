@@ -11,7 +11,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from capability import have_engine, need, need_program
-from run_records import record_in
+from run_records import records_below
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "shapes"
 SWEEP = ("duration=200ms", "warmup=0s", "drain=100ms")
@@ -33,7 +33,7 @@ def run(dutlab: Any, tmp_path: Path) -> Run:
         (tmp_path / "experiment.yaml").write_text(json.dumps(asked))
         done = dutlab("run", "experiment.yaml", *(word for one in sets for word in ("--set", one)))
         assert done.returncode == 0, done.stderr
-        records = [record_in(p) for p in sorted(tmp_path.glob("runs/*/trials/*/record.json"))]
+        records = records_below(tmp_path)
         assert [r["why"] for r in records if r["status"] != "measured"] == []
         return records
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
 from ruamel.yaml import YAML
 
-from capability import have_netns, need, need_program
+from capability import needs
 from dutlab import labs
 from dutlab.methods.known.translated import translator
 from dutlab.runner.verify import verify
@@ -30,11 +29,7 @@ disturbed: count
 """
 EXAMPLE = Path(__file__).parents[2] / "examples" / "nat" / "table.yaml"
 
-
-@pytest.fixture(autouse=True)
-def _machine(no_leak):
-    need("netns", have_netns())
-    need_program("nft")
+_machine = needs("nft")
 
 
 def test_connections_through_a_translator_are_learned_answered_loaded_from_both_sides_deleted_and_counted(dutlab, tmp_path):

@@ -24,7 +24,7 @@ from dutlab.tools.gate import LEAD_NS, ClockReading, Gate, lead_ns
 from dutlab.tools.steps.account import Account
 from dutlab.tools.steps.steps import Steps
 from processes import LIMIT_S, eventually, running_with
-from run_records import record_in
+from run_records import records_below
 
 pytestmark = pytest.mark.timing
 
@@ -217,7 +217,7 @@ def test_the_example_runs_in_a_lab_and_leaves_a_run_and_the_originals_report(dut
     before = time.time()
     done = dutlab("conductor", "run", str(EXAMPLE / "conductor.cfg"), "--translate", "-t", "1", *MAPS, "-f", "json", "-o", "c.json")
     assert done.returncode == 0, done.stderr
-    (record,) = (record_in(p) for p in tmp_path.glob("runs/*/trials/*/record.json"))
+    (record,) = records_below(tmp_path)
     steps = {(r["host"], r["phase"], r["step"]): r for r in record["tables"]["steps"]}
     assert steps["source", "run", "timeout30"]["status"] == 0
     assert steps["sink", "run", "spawn0"]["command"].startswith("taskset -c 0,1 iperf3 -s")
@@ -252,7 +252,7 @@ def test_without_translation_the_failed_server_is_told_and_the_exit_says_so(dutl
         (tmp_path / name).write_text(text)
     done = dutlab("conductor", "run", "conductor.cfg", "-t", "1", *MAPS)
     assert done.returncode == 1, done.stderr
-    (record,) = (record_in(p) for p in tmp_path.glob("runs/*/trials/*/record.json"))
+    (record,) = records_below(tmp_path)
     assert any("cpuset" in note for note in record["notes"])
     assert record["status"] == "failed"
 
@@ -279,7 +279,7 @@ def test_ctrl_c_leaves_the_step_the_trial_and_the_originals_report_as_interrupte
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=LIMIT_S)
     assert process.returncode == 130
-    (record,) = (record_in(p) for p in tmp_path.glob("runs/*/trials/*/record.json"))
+    (record,) = records_below(tmp_path)
     assert (record["status"], record["why"]) == ("failed", "interrupted in run")
     assert [(r["phase"], r["ended_by"]) for r in record["tables"]["steps"]] == [("run", "interrupted"), ("collect", ""), ("reset", "")]
     assert {"collected", "reset"} <= {p.name for p in tmp_path.iterdir()}

@@ -6,9 +6,7 @@ import json
 import subprocess
 from pathlib import Path
 
-import pytest
-
-from capability import have_netns, need, need_program
+from capability import need_program, needs
 from processes import eventually
 from run_records import record_in
 
@@ -33,11 +31,7 @@ repeats: 1
 order: as-written
 """
 
-
-@pytest.fixture(autouse=True)
-def _machine(no_leak):
-    need("netns", have_netns())
-    need_program("nft")
+_machine = needs("nft")
 
 
 def records(folder):

@@ -7,12 +7,13 @@ import json
 from unittest.mock import patch
 
 from dutlab.spec.sensors import SENSORS
-from run_records import record_in
+from run_records import records_below
 
 BACKLOG = r'''
 from dutlab.sensors.loop import ShellLoop
 from dutlab.sensors.sensor import Sample
-from dutlab.spec.sensors import SENSORS, SensorSpec
+from dutlab.spec.sensors import SENSORS
+from dutlab.spec.sensor import SensorSpec
 from dutlab.systems.watched import loop_of, sections
 
 
@@ -66,7 +67,7 @@ def test_a_sensor_is_its_settings_a_module_and_a_line_and_a_run_in_a_lab_reads_i
         assert wrong.returncode == 2 and "sensors.queue.host: there is no host 'sinc'" in wrong.stderr, wrong.stderr
         done = dutlab("run", "right.yaml")
         assert done.returncode == 0, done.stderr
-    records = [record_in(p) for p in tmp_path.glob("runs/*/trials/*/record.json")]
+    records = records_below(tmp_path)
     assert [r["status"] for r in records] == ["measured"] * 2
     assert not [d for r in records for d in r["doubts"] if d["kind"] == "SENSOR_FAILED"]
     asked = "SELECT trial, sensor, host, unit, count(*) > 2 AS many, min(value) >= 0 AS real FROM samples "

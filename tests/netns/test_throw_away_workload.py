@@ -11,7 +11,7 @@ from unittest.mock import patch
 
 from capability import need_program
 from dutlab.workloads import WORKLOADS
-from run_records import record_in
+from run_records import records_below
 
 PAGE = Path(__file__).parents[2] / "CONTRIBUTING.md"
 
@@ -78,7 +78,7 @@ def test_a_workload_is_its_settings_its_tool_its_section_and_one_entry_in_the_re
         assert "Pings through the DUT." in dutlab("measure", "--help").stdout
         done = dutlab("measure", "echo", "times=4", "--link", "a", "--mode", "router", "--repeats", "2")
         assert done.returncode == 0, done.stderr
-    records = [record_in(p) for p in tmp_path.glob("runs/*/trials/*/record.json")]
+    records = records_below(tmp_path)
     assert [r["figures"]["a"]["answers_count"] for r in records] == [4.0, 4.0]
     (report,) = tmp_path.glob("runs/*/report/report.json")
     (section,) = (s for s in json.loads(report.read_text())["runs"][0]["sections"] if s["workload"] == "echo")

@@ -7,16 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from capability import have_netns, need, need_program
-from dutlab import labs
+from capability import need_program, needs
 from dutlab.dut import family
 from dutlab.dut.custom import CommandMode
 from dutlab.errors import HostError
 from dutlab.spec.experiment import CustomMode
-from dutlab.tools.engine.binary import find_engine
-from dutlab.tools.engine.engine import Engine
+from lab_fixtures import engine_in, lab_up
 from processes import eventually
-from run_records import record_in
+from run_records import records_below
 
 ROOT = Path(__file__).parents[2]
 STATE = """
@@ -25,24 +23,14 @@ cd /proc/sys && for f in net/bridge/bridge-nf-call-*tables net/ipv4/ip_forward n
 nft list ruleset
 """
 
-
-@pytest.fixture(autouse=True)
-def _needs():
-    need("netns", have_netns())
-    need_program("nft")
+_machine = needs("nft")
 
 
 @pytest.fixture
 async def bridged(label):
     """The lab `bridge`, its hosts and an engine in it."""
-    lab = await labs.up("bridge", label=label)
-    hosts = lab.hosts()
-    engine = Engine(hosts, lab.testbed, lab.cpus, str(find_engine()))
-    yield lab, hosts, engine
-    await engine.close()
-    for host in hosts.values():
-        await host.close()
-    await labs.down(label)
+    async with lab_up("bridge", label) as lab, engine_in(lab) as (hosts, engine):
+        yield lab, hosts, engine
 
 
 def bad(checks):
@@ -151,7 +139,7 @@ def test_how_long_an_inline_device_passes_nothing_and_whether_it_fails_open(dutl
     (tmp_path / "e.yaml").write_text(text)
     done = dutlab("run", "e.yaml", *(w for k, v in {"changes": 1, "after": "2s"}.items() for w in ("--set", f"workloads.reconf.{k}={v}")))
     assert done.returncode == 0, done.stderr
-    skips, closed, opened = (record_in(p) for p in sorted(tmp_path.glob("runs/*/trials/*/record.json")))
+    skips, closed, opened = records_below(tmp_path)
     assert [r["figures"]["a"]["failure/open_ratio"] for r in (skips, closed, opened)] == [1, 0, 1]
     if not skips["notes"]:  # on a busy machine a load may end before the change does, and says so
         assert skips["tables"]["changes"][0]["lost_frames"] == DROPPED
@@ -198,7 +186,7 @@ def test_a_mode_is_about_the_links_that_are_driven(dutlab, label, tmp_path):
         (tmp_path / "e.yaml").write_text(ONE_LINK)
         done = dutlab("run", "e.yaml", "--lab", label)
         assert done.returncode == 0, done.stderr
-        (record,) = (record_in(p) for p in tmp_path.glob("runs/*/trials/*/record.json"))
+        (record,) = records_below(tmp_path)
         assert {c["what"].partition(":")[0] for c in record["checks"] if c["what"].startswith("link")} == {"link a"}
     finally:
         assert dutlab("lab", "down", label).returncode == 0

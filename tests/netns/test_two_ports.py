@@ -14,6 +14,7 @@ from dutlab.hosts.netns import NetnsHost
 from dutlab.runner.two_ports import TwoPortRequest, find
 from dutlab.spec.loader import load_experiment, load_testbed
 from in_process import carried_out, cheap_rig
+from lab_fixtures import lab_up
 from processes import eventually
 from run_records import record_in
 
@@ -37,17 +38,9 @@ def dutlab(python_env, tmp_path):
 
 
 @pytest.fixture
-async def box(label):
-    lab = await labs.up("two-port", label=label)
-    yield lab.namespaces["source"]
-    await labs.down(label)
-
-
-@pytest.fixture
 async def box6(label):
-    lab = await labs.up("two-port-ipv6", label=label)
-    yield lab.namespaces["source"]
-    await labs.down(label)
+    async with lab_up("two-port-ipv6", label) as lab:
+        yield lab.namespaces["source"]
 
 
 def in_it(namespace, *argv):

@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-
-from dutlab import labs
 from dutlab.methods.known import CASES
 from dutlab.runner import known_rig
 from dutlab.runner.verify import verify
 from dutlab.tools.engine.binary import find_engine
 
 EXACT = [case for case in CASES if case.name in {"drops", "duplicates", "swaps", "corrupts", "burst"}]
-
-
-@pytest.fixture
-async def lab(label):
-    lab = await labs.up("three-node", label=label)
-    yield lab
-    await labs.down(label)
 
 
 async def test_what_is_exact_by_rule_is_found_exactly(lab):

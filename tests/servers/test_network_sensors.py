@@ -17,7 +17,8 @@ from dutlab.sensors.asked import PolledSensor
 from dutlab.sensors.ipmi_local import LocalIpmiLoop
 from dutlab.sensors.sensor import WATCH_COST, SensorSite, Watched
 from dutlab.sensors.watch import make
-from dutlab.spec.sensors import SENSORS, SensorSpec
+from dutlab.spec.sensor import SensorSpec
+from dutlab.spec.sensors import SENSORS
 from network_devices import broker, free_port, management_controller, redfish_service, snmp_agent, ups_server
 
 HERE = SensorSite(LocalHost(THIS_MACHINE))

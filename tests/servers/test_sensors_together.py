@@ -12,7 +12,7 @@ from capability import need_program
 from meter_server import Answers, serve
 from network_devices import broker, management_controller, redfish_service, snmp_agent, ups_server
 from processes import LIMIT_S, eventually
-from run_records import record_in
+from run_records import records_below
 
 WATTS = "1.3.6.1.4.1.8072.1.3.2.3.1.1.5.119.97.116.116.115"  # NET-SNMP-EXTEND-MIB::nsExtendOutput1Line."watts"
 PLUG = '{"switch:0":{"id":0,"output":true,"apower":70.4}}'
@@ -96,7 +96,7 @@ def test_no_fault_of_a_sensor_costs_a_trial_its_figures(dutlab, python, python_e
             finally:
                 run.kill()
                 run.wait()
-    records = [record_in(path) for path in sorted(tmp_path.glob("runs/*/trials/*/record.json"))]
+    records = records_below(tmp_path)
     assert [r["status"] for r in records] == ["measured"] * 2
     assert all(r["figures"]["a"]["received_pps"] > 0 for r in records)
     failed = {d["detail"].partition(":")[0] for d in records[-1]["doubts"] if d["kind"] == "SENSOR_FAILED"}

@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 
+from dutlab.cli.main import main
 from dutlab.tools.engine.engine import Engine
 from engine_agent import AGENT, BED, NeighbourlyHost
 from fake_run import Wanted, build
+from postgres_cluster import PostgresCluster, postgres_cluster
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -34,6 +36,26 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
         if key not in made:
             made[key] = build(tmp_path_factory.mktemp("built"), Wanted(**wanted))
         return made[key]
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[PostgresCluster]:
+    with postgres_cluster() as running:
+        yield running
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    """Runs the command in this process: status, standard output, standard error."""
+
+    def run(*argv: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["dutlab", *argv])
+        with pytest.raises(SystemExit) as end:
+            main()
+        printed = capsys.readouterr()
+        return int(end.value.code or 0), printed.out, printed.err
 
     return run
 

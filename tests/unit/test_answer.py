@@ -26,7 +26,8 @@ from dutlab.report.model.run_report import Answer, Headline, LimitRow, NextStep,
 from dutlab.report.model.table import Figure, Missing
 from dutlab.report.model.words import unit_of
 from dutlab.report.pages.terminal import MOST_LINES, terminal_answer
-from dutlab.report.sections.answer import answer_of, figure_words, with_repeats
+from dutlab.report.sections.answer import answer_of, with_repeats
+from dutlab.report.sections.answer_tables import figure_words
 from dutlab.report.sections.headline import caveats, compared, first_of
 from dutlab.report.sections.loadtest import section as loadtest_section
 from dutlab.report.sections.search import section as search_section

@@ -7,8 +7,6 @@ import json
 import os
 import subprocess
 import threading
-import time
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -17,20 +15,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from campaign_folders import finish, folder_of
 from capability import need_program
 from dutlab.errors import Fault, InputError, SpecRefused, StoreError, TestbedError
-from dutlab.runner import campaign as of_campaigns
-from dutlab.runner.campaign import CampaignWork
 from dutlab.runner.campaign_folder import CampaignFolder, CampaignState
 from dutlab.runner.fleet import place
-from dutlab.runner.fleet.carrier import LocalCarrier
 from dutlab.runner.fleet.cost import FleetCost, RunClock, on_this_clock
 from dutlab.runner.fleet.keeping import RunKeeping
 from dutlab.runner.fleet.leases import BedLease, SqliteLeases
 from dutlab.runner.fleet.place import PlaceWork
-from dutlab.spec.campaign import Campaign, Hours, PlannedCampaign, read_campaign
+from dutlab.spec.campaign import Hours, read_campaign
 from dutlab.spec.model import ValueFault
-from dutlab.spec.planned_run import PlannedRun
 from dutlab.store.fleet_database import SqliteDatabase
 from dutlab.store.manifest import JOURNAL, MANIFEST, compare
 from dutlab.store.object_store import fetch_run
@@ -167,23 +162,6 @@ def test_an_instant_is_in_a_night_or_before_the_next_one(begin: int, end: int, m
         assert hours.night_of(following) == following and following - now <= timedelta(days=1) - length
 
 
-def folder_of(path: Path, runs: int = 2, **more: object) -> CampaignFolder:
-    """A campaign of so many runs on one testbed, without a file."""
-    planned = tuple(PlannedRun(n, "e", "t", "", 1, ("e.yaml",)) for n in range(1, runs + 1))
-    return CampaignFolder.create(path, PlannedCampaign(_campaign(**more), planned, ()), "0.1.0")
-
-
-def _campaign(**more: object) -> Campaign:
-    return Campaign.model_validate({"campaign": "c", "experiments": ["e.yaml"], "again_after": 0.01, **more})
-
-
-def finish(folder: CampaignFolder, number: int, name: str) -> None:
-    """A run of planned run `number`, finished where its process makes it."""
-    run = folder.path / "planned" / f"{number:03d}" / "runs" / name
-    run.mkdir(parents=True)
-    (run / MANIFEST).write_text("{}")
-
-
 @pytest.mark.parametrize("cut_after", ["finished", "named", "moved"])
 def test_a_finished_run_is_found_once_after_a_kill_at_any_step(tmp_path: Path, cut_after: str) -> None:
     folder = folder_of(tmp_path / "c")
@@ -275,32 +253,6 @@ def test_a_place_reads_its_own_line_of_the_plan_alone(tmp_path: Path, python: st
         folder.planned()
 
 
-class Told(CampaignWork):
-    """Runs nothing: does as `ends` says, which has the exit statuses of each planned run; 0 finishes it."""
-
-    def __init__(self, folder: CampaignFolder, ends: dict[int, list[int]], now: datetime | None = None) -> None:
-        super().__init__(folder, self.hear, LocalCarrier(folder))
-        self.ends, self.said, self.did, self.now = ends, list[str](), list[int](), now or datetime(2026, 1, 1).astimezone()
-        self.clock = lambda: self.now
-
-    def hear(self, line: str) -> None:
-        self.said.append(line)
-
-    async def one(self, planned: PlannedRun) -> int:
-        self.did.append(planned.number)
-        await asyncio.sleep(0)  # a process takes time
-        status = (self.ends.get(planned.number) or [0]).pop(0) if self.ends.get(planned.number) else 0
-        place = self.folder.place(planned)
-        place.mkdir(parents=True, exist_ok=True)
-        entry = {"began": self.now.isoformat(), "ended": self.now.isoformat(), "exit_status": status, "command": "run"}
-        with (place / "tries").open("a") as tries:
-            tries.write(json.dumps(entry) + "\n")
-        if status == 0:
-            finish(self.folder, planned.number, f"r{planned.number}")
-            self.folder.settle(planned)
-        return status
-
-
 def test_what_a_fleet_adds_to_a_run_is_counted_without_the_waits_for_others(tmp_path: Path) -> None:
     folder = folder_of(tmp_path / "c", runs=1)
     (planned,) = folder.planned()
@@ -385,107 +337,6 @@ def test_a_run_that_cannot_be_kept_stays_and_is_kept_later_without_secrets(tmp_p
     (folder.place(planned) / "kept").unlink()
     (folder.path / "store").write_text("another")
     assert "have another database" in RunKeeping(folder, lost).keep_all()[0], "not into an index that the workers do not have"
-
-
-@pytest.mark.parametrize(
-    ("campaign", "ends", "did", "standings"),
-    [
-        ({"runs": 3}, {1: [3]}, [1, 1, 2, 3], [("done", 0)] * 3),  # away, and what comes after it on the testbed waits
-        ({"runs": 2, "tries": 2}, {1: [1, 1, 1]}, [1, 2, 1], [("refused", 1), ("done", 0)]),  # a failed one keeps no other from its turn
-        ({"runs": 2}, {1: [2, 0]}, [1, 2], [("refused", 2), ("done", 0)]),  # refused as input, so not tried again
-    ],
-)
-def test_a_run_is_tried_again_as_far_as_that_can_help(tmp_path, campaign, ends, did, standings) -> None:
-    work = Told(folder_of(tmp_path / "c", **campaign), ends)
-    found = asyncio.run(work.carry_out())
-    assert work.did == did
-    assert [(s.state.value, s.exit_status) for s in found] == standings
-    again = Told(work.folder, {})
-    asyncio.run(again.carry_out())
-    assert again.did == [n for n, (state, _) in enumerate(standings, start=1) if state != "done"], "what is done is not done again"
-
-
-def test_a_fault_of_the_store_ends_it_all(tmp_path: Path) -> None:
-    class Full(Told):
-        async def one(self, planned: PlannedRun) -> int:
-            raise StoreError(f"{planned.number}: no space left")
-
-    with pytest.raises(StoreError):
-        asyncio.run(Full(folder_of(tmp_path / "d"), {}).carry_out())
-
-
-@pytest.fixture
-def passing(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Told], Told]]:
-    """Lets a campaign's clock go on by itself while all of it waits, by the clock on the wall of a place that has summer time."""
-    monkeypatch.setenv("TZ", "Europe/Berlin")
-    time.tzset()
-
-    def passed(work: Told) -> Told:
-        work.now = datetime(2026, 10, 23, 12).astimezone()
-        sleepers = list[datetime]()
-
-        async def slept(seconds: float) -> None:
-            sleepers.append(until := work.now.astimezone(UTC) + timedelta(seconds=seconds))
-            while work.now < until:
-                await nothing(0)
-                if until == min(sleepers):
-                    work.now = until.astimezone()
-            sleepers.remove(until)
-
-        monkeypatch.setattr(of_campaigns.asyncio, "sleep", slept)
-        return work
-
-    nothing = asyncio.sleep
-    yield passed
-    monkeypatch.undo()
-    time.tzset()
-
-
-def nights_of(path: Path, *, nights: int, testbeds: str, **more: object) -> CampaignFolder:
-    """A campaign of a run for each testbed and night, numbered night by night."""
-    both = [(night, testbed) for night in range(1, nights + 1) for testbed in testbeds]
-    planned = tuple(PlannedRun(n, "e", testbed, "", night, ("e.yaml",)) for n, (night, testbed) in enumerate(both, start=1))
-    campaign = _campaign(hours="22:00-06:00", nights=nights, **{"again_after": 600.0, **more})
-    return CampaignFolder.create(path, PlannedCampaign(campaign, planned, ()), "0.1.0")
-
-
-def began(folder: CampaignFolder) -> list[str]:
-    """When each run was begun last, by the wall clock."""
-    return [f"{at:%d %H:%M}" if (at := folder.last_began(run)) else "" for run in folder.planned()]
-
-
-def test_each_night_begins_in_hours_of_its_own_also_when_summer_time_ends(tmp_path: Path, passing: Callable[[Told], Told]) -> None:
-    work = passing(Told(nights_of(tmp_path / "c", nights=3, testbeds="t"), {}))
-    asyncio.run(work.carry_out())
-    assert began(work.folder) == ["23 22:00", "24 22:00", "25 22:00"]
-    assert [line for line in work.said if "waiting" in line] == [f"t: waiting until 2026-10-{day} 22:00" for day in (23, 24, 25)]
-
-
-@pytest.mark.parametrize(("tries", "ends"), [(3, [3, 3, 3]), (100, [3] * 48)])  # its tries, or its hours, end before
-def test_a_testbed_that_misses_a_night_makes_it_up_on_the_next_and_delays_no_other(tmp_path, passing, tries, ends) -> None:
-    work = passing(Told(nights_of(tmp_path / "c", nights=2, testbeds="ab", tries=tries), {2: ends}))
-    standings = asyncio.run(work.carry_out())
-    assert [s.state for s in standings] == [CampaignState.DONE] * 4
-    assert began(work.folder) == ["23 22:00", "24 22:00", "24 22:00", "25 22:00"]
-    assert tries > 3 or any(line.startswith("b: ") and "night 1 missed" in line for line in work.said)
-
-
-def test_a_testbed_that_never_comes_is_given_up_after_as_many_nights_as_the_campaign_has(tmp_path, passing) -> None:
-    work = passing(Told(nights_of(tmp_path / "c", nights=2, testbeds="ab"), {2: [3] * 99, 4: [3] * 99}))
-    standings = asyncio.run(work.carry_out())
-    assert [(s.state, s.tries) for s in standings] == [
-        (CampaignState.DONE, 1), (CampaignState.REFUSED, 6), (CampaignState.DONE, 1), (CampaignState.PLANNED, 0),
-    ]  # fmt: skip
-    again = passing(Told(work.folder, {}))
-    asyncio.run(again.carry_out())
-    assert again.did == [2, 4] and began(work.folder)[3] == "24 22:00", "each on a night of its own"
-
-
-def test_no_testbed_keeps_the_turns_of_another(tmp_path: Path) -> None:
-    planned = tuple(PlannedRun(n, "e", "a" if n <= 4 else "b", "", 1, ("e.yaml",)) for n in range(1, 7))
-    work = Told(CampaignFolder.create(tmp_path / "c", PlannedCampaign(_campaign(), planned, ()), "0.1.0"), {})
-    asyncio.run(work.carry_out())
-    assert work.did == [1, 5, 2, 6, 3, 4]
 
 
 def test_a_worker_with_another_store_of_leases_or_version_makes_no_run_and_that_is_told(tmp_path: Path) -> None:

@@ -11,11 +11,13 @@ import pytest
 
 from dutlab.cli.main import COMMANDS
 from fake_run import build
+from loaded_modules import packages
+from loaded_modules import rooms as rooms_of
 
 HEAVY = {"numpy", "scipy", "polars", "duckdb", "pyarrow", "asyncssh", "cryptography", "pydantic", "ruamel", "jinja2", "matplotlib"}
 OURS = {
     "analysis", "dut", "hosts", "interop", "labs", "methods", "physics", "plan", "publish", "report", "runner", "sensors", "spec",
-    "store", "tools",
+    "store", "systems", "tools",
 }  # fmt: skip
 LIMITS = {"limits", "compare", "check"}
 """They show the tables of analysis in their help."""
@@ -24,9 +26,12 @@ DRY = ("conductor", "run", "t.cfg", "--dry-run")
 CONDUCT = ("conductor", "run", "t.cfg", "--map", "a=local")
 PLAN = ("plan", str(Path(__file__).parents[2] / "examples" / "firewall-modes" / "experiment.yaml"))
 RUNS = ("runs", "--runs", "runs")
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "start-up.md"
 STEPS_HERE = ("import dutlab.cli.conduct",)
 SHOWS = """
-import json, os, sys
+import sys
+before = set(sys.modules)
+import json, os
 from dutlab.cli.main import main
 for place, argv in enumerate(json.loads(sys.argv[1])):
     if child := os.fork():
@@ -42,7 +47,7 @@ for place, argv in enumerate(json.loads(sys.argv[1])):
         except SystemExit as end:
             assert end.code == 0, argv
     with open(f"{place}.json", "w") as file:
-        json.dump(list(sys.modules), file)
+        json.dump(sorted(set(sys.modules) - before), file)
     sys.stdout.flush()
     os._exit(0)
 """
@@ -72,7 +77,7 @@ def heavy(modules):
 
 
 def rooms(modules):
-    return {name.split(".")[1] for name in modules if name.startswith("dutlab.")} & OURS
+    return rooms_of(modules) & OURS
 
 
 def test_help_loads_neither_heavy_libraries_nor_our_rooms(loaded):
@@ -81,11 +86,40 @@ def test_help_loads_neither_heavy_libraries_nor_our_rooms(loaded):
     assert "asyncio" not in loaded["search", "--help"] | loaded["conductor", "--help"]  # that most use
 
 
+PYDANTIC = {"annotated_types", "pydantic", "pydantic_core", "typing_extensions", "typing_inspection"}
+MAY_LOAD = {
+    ("--version",): ({"click"}, {"cli"}),
+    ("--help",): ({"click"}, {"cli"}),
+    PLAN: ({"click", "ruamel", *PYDANTIC}, {"cli", "physics", "plan", "report", "spec", "stats", "systems"}),
+    RUNS: ({"click"}, {"cli", "report", "stats", "store"}),
+}
+"""Command → packages of other projects, and rooms. docs/reference/start-up.md has them too."""
+
+
+@pytest.mark.parametrize("argv", MAY_LOAD, ids=lambda argv: argv[0])
+def test_a_command_loads_these_packages_and_rooms_and_no_others(loaded, argv):
+    assert (packages(loaded[argv]), rooms_of(loaded[argv])) == MAY_LOAD[argv]
+    command = f"`{argv[0]}`"
+    row = next(line for line in PAGE.read_text().splitlines() if line.startswith(f"| {command} |")).split(" | ")
+    assert tuple({*cell.strip(" |").split(", ")} for cell in row[-2:]) == MAY_LOAD[argv]
+
+
+def test_a_plan_loads_only_what_its_file_names(loaded):
+    ours = {name.removeprefix("dutlab.") for name in loaded[PLAN] if name.startswith("dutlab.")}
+    assert {name for name in ours if name.startswith("spec.workloads.")} == {
+        f"spec.workloads.{name}" for name in ("base", "frames", "iperf3", "setting", "sweep")
+    }
+    assert {name for name in ours if name.startswith("systems.")} == {
+        f"systems.{name}" for name in ("linux", "modes", "plain", "posix", "posix_gate", "posix_lease", "system")
+    }
+    assert not ours & {"spec.devices", "spec.lab_settings", "spec.power", "spec.sensors", "physics.ceilings.tunnel", "plan.drive_writes"}
+    assert not loaded[PLAN] & {"email", "importlib.metadata._meta", "subprocess"}
+
+
 def test_a_plan_loads_nothing_that_carries_it_out_or_reports_of_it(loaded):
     modules = loaded[PLAN]
     assert heavy(modules) == {"pydantic", "ruamel"}
     assert modules & {"asyncio", "ssl", "ctypes", "sqlite3", "concurrent.futures", "logging"} == set()
-    assert rooms(modules) == {"physics", "plan", "report", "spec"}
     generators = {name.rpartition(".")[2] for name in modules if name.startswith("dutlab.spec.generators.")}
     assert not generators & {"trafgen", "pktgen", "xdp_trafficgen", "trex", "pkt_gen", "ipgen"}
     assert {name for name in modules if name.startswith("dutlab.report.")} == {
@@ -97,13 +131,14 @@ def test_a_list_of_runs_from_an_index_that_is_up_to_date_loads_neither_settings_
     modules = loaded[RUNS]
     assert heavy(modules) == set()
     assert rooms(modules) == {"report", "store"}  # report: the table of words
-    assert not modules & {"dutlab.store.record", "dutlab.store.run_folder", "dutlab.store.fleet_database"}
+    assert not modules & {"dutlab.store.record", "dutlab.store.run_folder", "dutlab.store.fleet_database", "dutlab.store.samples"}
+    assert not modules & {"concurrent.futures", "logging", "subprocess", "hashlib"}
 
 
 def test_a_report_loads_nothing_that_measures_and_no_database(loaded):
     modules = loaded["report"]
     assert heavy(modules) == {"numpy", "scipy", "pydantic", "jinja2"}
-    assert rooms(modules) == {"analysis", "methods", "physics", "plan", "report", "spec", "store"}
+    assert rooms(modules) == {"analysis", "methods", "physics", "plan", "report", "spec", "store", "systems"}
     assert not modules & {"asyncio", "ssl", "sqlite3", "vl_convert"}
 
 

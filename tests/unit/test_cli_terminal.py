@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from dutlab.cli.main import main
-from dutlab.cli.run import plan
+from dutlab.cli.plan import plan
 from dutlab.cli.terminal import answer, say, say_shaded, tell, terminal
 from dutlab.printable import printable, printable_lines
 

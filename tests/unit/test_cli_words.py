@@ -17,7 +17,7 @@ import pytest
 
 from dutlab.cli.console import Console
 from dutlab.cli.loop import run_in_order
-from dutlab.cli.main import COMMANDS, dutlab, main
+from dutlab.cli.main import COMMANDS, dutlab
 from dutlab.errors import InputError
 from dutlab.labs import lab_names
 from dutlab.runner.execution import RunOptions
@@ -29,19 +29,11 @@ Told = Callable[..., Ended]
 
 
 @pytest.fixture
-def told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Told:
+def told(command: Told, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Told:
     """Runs the command in an empty folder: status, standard output, standard error."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-
-    def ended(*argv: str) -> Ended:
-        monkeypatch.setattr(sys, "argv", ["dutlab", *argv])
-        with pytest.raises(SystemExit) as end:
-            main()
-        said = capsys.readouterr()
-        return end.value.code if isinstance(end.value.code, int) else 0, said.out, said.err
-
-    return ended
+    return command
 
 
 def leaves(command: click.Command, name: str) -> Iterator[tuple[str, click.Command]]:

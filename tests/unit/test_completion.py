@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import os
-import pty
-import select
-import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,9 +15,9 @@ from dutlab.cli.main import COMMANDS, dutlab
 from dutlab.spec.known import FAMILY_MODES, LABS
 from dutlab.spec.workloads import model_of
 from fake_run import Wanted, build
+from terminal import at_terminal, read_until, with_dutlab
 
 EXPERIMENT = Path(__file__).parents[2] / "examples" / "firewall-modes" / "experiment.yaml"
-LIMIT_S = 600
 
 
 @pytest.fixture
@@ -104,28 +100,10 @@ def test_every_run_of_a_command_line_is_completed(monkeypatch: pytest.MonkeyPatc
 
 
 def test_bash_keeps_what_is_before_an_equals_sign_and_adds_no_space_after_it(tmp_path: Path) -> None:
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / "dutlab").write_text(f'#!/bin/sh\nexec {sys.executable} -m dutlab "$@"\n')
-    (tmp_path / "bin" / "dutlab").chmod(0o755)
-    env = {**os.environ, "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}", "HOME": str(tmp_path), "TERM": "dumb", "PS1": "> "}
-    pid, terminal = pty.fork()
-    if pid == 0:
-        os.execvpe("bash", ["bash", "--norc", "-i"], env)
-    try:
+    env = {**os.environ, **with_dutlab(tmp_path), "PS1": "> "}
+    with at_terminal(["bash", "--norc", "-i"], env) as terminal:
         os.write(terminal, b'eval "$(_DUTLAB_COMPLETE=bash_source dutlab)"; echo rea""dy\n')
         read_until(terminal, b"ready\r\n")
         os.write(terminal, b"echo [ dutlab; dutlab rfc2544 frame_s\t64 tests=throughput,lat\t ]\n")
         seen = read_until(terminal, b"rfc2544 frame_sizes=64 tests=throughput,latency  ]")
         assert b"frame_sizes= " not in seen
-    finally:
-        os.close(terminal)
-        os.waitpid(pid, 0)
-
-
-def read_until(terminal: int, wanted: bytes) -> bytes:
-    seen, end = b"", time.monotonic() + LIMIT_S
-    while wanted not in seen:
-        assert time.monotonic() < end, seen
-        if select.select([terminal], [], [], 1)[0]:
-            seen += os.read(terminal, 4096)
-    return seen

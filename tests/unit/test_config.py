@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from click.testing import CliRunner
 from dutlab.cli import one_workload, search, terminal
 from dutlab.cli.config import config as config_command
 from dutlab.cli.config_file import ON_THE_COMMAND_LINE, config_path, defaults_of, read_config
-from dutlab.cli.main import COMMANDS, dutlab, main
+from dutlab.cli.main import COMMANDS, dutlab
 from dutlab.errors import Fault, SpecRefused
 from fake_run import Wanted, build
 from golden import Golden
@@ -34,15 +33,8 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def said(file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Said]:
-    def ended(*argv: str) -> Said:
-        monkeypatch.setattr(sys, "argv", ["dutlab", *argv])
-        with pytest.raises(SystemExit) as end:
-            main()
-        out = capsys.readouterr()
-        return int(end.value.code or 0), out.out, out.err
-
-    return ended
+def said(file: Path, command: Callable[..., Said]) -> Callable[..., Said]:
+    return command
 
 
 def test_the_folder_of_runs_is_that_of_the_file_unless_the_command_line_names_one(file: Path, said: Callable[..., Said]) -> None:

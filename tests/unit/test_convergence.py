@@ -97,13 +97,8 @@ class Paths:
         for n, (name, out_s) in enumerate(zip(offer.flow_names, self._out, strict=True)):
             sent = round(EACH * offer.duration * self.made_share)
             lost = sent if self.unreached and not n else round(EACH * out_s)
-            flows.append(
-                Flow(
-                    link=name, intended_frames=sent, sent_frames=sent, refused_frames=0, received_frames=sent - lost, lost_frames=lost,
-                    duplicated_frames=0, reordered_frames=0, foreign_frames=0, sent_seconds=float(offer.duration), mean_frame_bytes=64.0,
-                    received_bytes=64 * (sent - lost),
-                )
-            )  # fmt: skip
+            of = {"seconds": offer.duration, "frame_bytes": 64.0, "reordered_frames": 0}
+            flows.append(Flow.counted(name, asked=sent, sent=sent, received=sent - lost, **of))
             begins = WALL_S + BEFORE_S + self.begins_s
             if lost:
                 back = None if self.never else (begins + out_s, begins + out_s)

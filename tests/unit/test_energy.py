@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import replace
 
 import pytest
 
 from dutlab.analysis.energy import DeviceLoad, EnergyModel, NoModel, PhaseWatts, Term, energy_model
-from dutlab.cli.main import main
 from dutlab.errors import InputError
 from dutlab.report.gather import gather
 from dutlab.report.model.energy import interval_text, quantity
@@ -21,20 +19,6 @@ from power_box import PHASES, PowerBox, measured, phase, power_run
 
 TRUE = {Term.BASE: 40.0, Term.PORT: 4.0, Term.FRAME: 200e-6, Term.BIT: 20e-9, Term.TRANSCEIVER: 1.5}
 IMIX = Mix.model_validate("imix", context=FILE_CONTEXT).mean
-
-
-@pytest.fixture
-def ended(monkeypatch, capsys):
-    """Runs the command: status, standard output, standard error."""
-
-    def run(*argv):
-        monkeypatch.setattr(sys, "argv", ["dutlab", *argv])
-        with pytest.raises(SystemExit) as end:
-            main()
-        printed = capsys.readouterr()
-        return end.value.code or 0, printed.out, printed.err
-
-    return run
 
 
 def model_of(run):
@@ -204,35 +188,35 @@ def test_numbers_have_the_digits_that_their_interval_allows():
     assert interval_text(1.0, "W", None) == "none"
 
 
-def test_the_command_prints_terms_predictions_and_json(tmp_path, ended):
+def test_the_command_prints_terms_predictions_and_json(tmp_path, command):
     run = str(power_run(tmp_path, PowerBox()))
-    code, out, _ = ended("energy", run, "--predict", "ports=4 rate=8kpps size=imix", "--residuals")
+    code, out, _ = command("energy", run, "--predict", "ports=4 rate=8kpps size=imix", "--residuals")
     assert code == 0 and "a port" in out and "a bit" in out and "trial 3, one-link" in out
-    code, out, _ = ended("energy", run, "--json", "--predict", "ports=4 rate=8kpps size=imix", "--predict", "ports=4 rate=9Mpps size=64")
+    code, out, _ = command("energy", run, "--json", "--predict", "ports=4 rate=8kpps size=imix", "--predict", "ports=4 rate=9Mpps size=64")
     told = json.loads(out)
     (mode,) = told["energy"]
     assert code == 0 and [t["kind"] for t in mode["terms"]] == ["ESTIMATE"] * 4 and len(mode["phases"]) == 15
     assert [p["kind"] for p in told["predictions"]] == ["PREDICTION", "OUTSIDE"]
     assert mode["measured"]["ports"] == {"low": 2.0, "high": 4.0} and mode["conditions"][0]["name"] == "dut: fan, rpm"
-    assert ended("energy", run, "--predict", "rate=8kpps size=64")[0] == 2, "how many ports?"
-    assert ended("energy", run, "--predict", "ports=4 mode=nat")[0] == 2
+    assert command("energy", run, "--predict", "rate=8kpps size=64")[0] == 2, "how many ports?"
+    assert command("energy", run, "--predict", "ports=4 mode=nat")[0] == 2
 
 
-def test_the_command_refuses_runs_without_watts(tmp_path, ended, built):
-    code, out, _ = ended("energy", str(power_run(tmp_path, PowerBox(stuck_at_w=50.0))), "--json")
+def test_the_command_refuses_runs_without_watts(tmp_path, command, built):
+    code, out, _ = command("energy", str(power_run(tmp_path, PowerBox(stuck_at_w=50.0))), "--json")
     assert code == 2 and "stuck" in json.loads(out)["error"]
-    assert ended("energy", str(built(seconds=2, cores=0, sizes=(64,))))[0] == 2
+    assert command("energy", str(built(seconds=2, cores=0, sizes=(64,))))[0] == 2
 
 
-def test_the_cost_of_modes_has_the_joules_of_a_frame_beside_it(tmp_path, ended, built):
+def test_the_cost_of_modes_has_the_joules_of_a_frame_beside_it(tmp_path, command, built):
     rates, power = str(built(seconds=2, cores=0, sizes=(64,))), str(power_run(tmp_path, PowerBox()))
-    costs = json.loads(ended("cost", rates, "--energy", power, "--json")[1])["costs"]
+    costs = json.loads(command("cost", rates, "--energy", power, "--json")[1])["costs"]
     by_mode = {cost["mode"]: cost for cost in costs}
     assert by_mode["router"]["energy_j"] == pytest.approx(200e-6 + 512 * 20e-9, rel=0.02)
     assert by_mode["router"]["energy_interval"]["low"] < by_mode["router"]["energy_j"]
     assert all(cost["energy_j"] is None for mode, cost in by_mode.items() if mode != "router"), "its watts were not measured"
-    assert all(cost["energy_j"] is None for cost in json.loads(ended("cost", rates, "--json")[1])["costs"])
-    assert "µJ" in ended("cost", rates, "--energy", power)[1] and "energy" not in ended("cost", rates)[1]
+    assert all(cost["energy_j"] is None for cost in json.loads(command("cost", rates, "--json")[1])["costs"])
+    assert "µJ" in command("cost", rates, "--energy", power)[1] and "energy" not in command("cost", rates)[1]
 
 
 def test_the_report_has_the_terms_the_residuals_and_the_range(tmp_path):

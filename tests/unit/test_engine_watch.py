@@ -56,10 +56,7 @@ def test_rates_between_looks_once_a_second_and_losses_as_old_as_they_are_certain
 
 
 def test_a_load_too_short_for_a_reading_tells_its_rates_at_its_end():
-    flow = Flow(
-        "a", 420, sent_frames=400, refused_frames=20, received_frames=360, lost_frames=40, duplicated_frames=0, reordered_frames=0,
-        foreign_frames=0, sent_seconds=0.4, mean_frame_bytes=64.0, received_bytes=360 * 64,
-    )  # fmt: skip
+    flow = Flow.counted("a", asked=420, sent=400, received=360, seconds=0.4, frame_bytes=64.0, reordered_frames=0)
     seen: list[tuple[str, object]] = []
     short, long = watched(0.2, 3), watched(1.0, 4)
     for watch in (short, long):

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dutlab.errors import SpecRefused, TestbedError, ToolFailed
+from disk_experiments import D1, KEPT, loaded, refused
+from dutlab.errors import TestbedError, ToolFailed
 from dutlab.hosts.host import Done
 from dutlab.plan.cell import Cell
 from dutlab.spec.drives import DriveSpec, parse_size
 from dutlab.spec.known import FAMILY_MODES, MDRAID
-from dutlab.spec.loader import load_experiment
 from dutlab.spec.shape import TestbedBounds
 from dutlab.spec.workloads.fio import FioSetting, FioWorkload, sections
 from dutlab.tools.fio.drives import FoundDrive, find, find_own_array, require_space_on_drives, require_unused_drives
@@ -25,35 +25,7 @@ from dutlab.tools.fio.program import FioResult, _jobs_of, doubts_of, job_file
 
 RECORDED = Path(__file__).parents[1] / "data" / "fio"
 
-TESTBED = """
-testbed: disks
-hosts:
-  server:
-    local: true
-    drives: {{{drives}}}
-"""
-EXPERIMENT = """
-experiment: disks
-testbed: testbed.yaml
-factors: {{mode: [as-found]}}
-workloads:
-  - fio: {body}
-"""
 OWN = "modes: {own: {array: /dev/mapper/own, apply: [make], restore: [unmake]}}\n"
-D1, KEPT = "d1: {by-id: nvme-ACME_1, destroy: yes}", "d1: {by-id: nvme-ACME_1}"
-
-
-def loaded(folder, body, drives=D1, mode="as-found", more=""):
-    (folder / "testbed.yaml").write_text(TESTBED.format(drives=drives))
-    (folder / "e.yaml").write_text(EXPERIMENT.format(body=body).replace("as-found", mode) + more)
-    return load_experiment(folder / "e.yaml")
-
-
-def refused(*how, **more):
-    """The faults of what cannot be loaded."""
-    with pytest.raises(SpecRefused) as caught:
-        loaded(*how, **more)
-    return caught.value.faults
 
 
 class Lsblk:
@@ -95,8 +67,8 @@ class Lsblk:
     ],
 )
 def test_what_would_touch_anything_but_the_drives_or_is_wrong_is_refused_with_its_place(tmp_path, body, at):
-    fault, *_ = refused(tmp_path, body)
-    assert (fault.line, fault.path) == (6, f"workloads.0.fio.{at}")
+    fault, *_ = refused(tmp_path, "fio", body)
+    assert (fault.line, fault.path) == (5, f"workloads.0.fio.{at}")
 
 
 @pytest.mark.parametrize(
@@ -109,16 +81,20 @@ def test_what_would_touch_anything_but_the_drives_or_is_wrong_is_refused_with_it
     ],
 )  # fmt: skip
 def test_a_drive_is_named_by_what_stays_and_once(tmp_path, drives, at):
-    assert [fault.path for fault in refused(tmp_path, "{options: {rw: read}}", drives)] == [f"hosts.server.drives.{at}"]
+    assert [fault.path for fault in refused(tmp_path, "fio", "{options: {rw: read}}", drives)] == [f"hosts.server.drives.{at}"]
 
 
 def test_nothing_is_written_without_leave(tmp_path, golden):
     bodies = [f"{{options: {{rw: [read, '{rw}']}}}}" for rw in ("randwrite", "write", "randrw", "trim", "trimwrite", "write:8k")]
-    faults = [refused(tmp_path, body, KEPT) for body in (*bodies, '{job: "[a]\\nreadwrite=randwrite\\n"}')]
+    faults = [refused(tmp_path, "fio", body, KEPT) for body in (*bodies, '{job: "[a]\\nreadwrite=randwrite\\n"}')]
     assert {fault.path for of in faults for fault in of} == {"workloads.0.fio.options.rw", "workloads.0.fio.job"}
-    assert loaded(tmp_path, "{options: {rw: [read, randread]}}", KEPT)
-    faults += [refused(tmp_path, READS, of_four(), "raid50"), refused(tmp_path, READS, of_four("size: 1G"), "raid5")]
-    faults += [refused(tmp_path, EACH, of_four(), "raid5"), refused(tmp_path, READS, "d1: {by-id: sda}"), refused(tmp_path, "{}")]
+    assert loaded(tmp_path, "fio", "{options: {rw: [read, randread]}}", KEPT)
+    faults += [refused(tmp_path, "fio", READS, of_four(), "raid50"), refused(tmp_path, "fio", READS, of_four("size: 1G"), "raid5")]
+    faults += [
+        refused(tmp_path, "fio", EACH, of_four(), "raid5"),
+        refused(tmp_path, "fio", READS, "d1: {by-id: sda}"),
+        refused(tmp_path, "fio", "{}"),
+    ]
     golden.check("refusals-drives.txt", "".join(f"{fault.path}: {fault.what}\n" for of in faults for fault in of))
 
 
@@ -132,7 +108,7 @@ def test_each_list_is_a_trial_each_and_depths_are_numbers_and_what_a_run_keeps_o
     assert work.count(bounds) == len(found) == (3 + 1 + 1) * 2 * 2  # the half of one drive is that drive alone
     assert {d.links for d in found} == {(n,) for n in drives} | {tuple(drives), ("server:d2", "server:d3")}
     assert {d.setting.params["iodepth"] for d in found} == {1, 16}
-    experiment = loaded(tmp_path, "{options: {rw: [read, randread], iodepth: [1, 4]}, ramp: 1s}")
+    experiment = loaded(tmp_path, "fio", "{options: {rw: [read, randread], iodepth: [1, 4]}, ramp: 1s}")
     assert type(experiment).model_validate(experiment.model_dump(mode="json")) == experiment
 
 
@@ -304,25 +280,21 @@ READS, EACH = "{options: {rw: read}}", "{options: {rw: read}, drives: [each]}"
     ],
 )
 def test_an_array_that_cannot_be_made_is_refused_before_anything_is_touched(tmp_path, body, drives, mode, at):
-    assert at in {fault.path for fault in refused(tmp_path, body, drives, mode, more=OWN if mode == "own" else "")}
+    assert at in {fault.path for fault in refused(tmp_path, "fio", body, drives, mode, more=OWN if mode == "own" else "")}
 
 
 def test_an_array_that_can_be_made_is_taken(tmp_path):
-    assert loaded(tmp_path, READS, of_four(), "raid5-rebuilding").factors["mode"] == ("raid5-rebuilding",)
-    assert loaded(tmp_path, READS, mode="own", more=OWN).modes["own"].array == "/dev/mapper/own"
+    assert loaded(tmp_path, "fio", READS, of_four(), "raid5-rebuilding").factors["mode"] == ("raid5-rebuilding",)
+    assert loaded(tmp_path, "fio", READS, mode="own", more=OWN).modes["own"].array == "/dev/mapper/own"
 
 
 @pytest.mark.parametrize(("purge", "is_refused"), [("blkdiscard", True), ("nvme-format", True), ("none", False)])
 def test_a_purge_of_an_array_is_refused_before_anything_is_touched(tmp_path, purge, is_refused):
-    (tmp_path / "testbed.yaml").write_text(TESTBED.format(drives=of_four("destroy: yes, purge: yes")))
-    text = EXPERIMENT.format(body=f"{{purge: {purge}}}").replace("- fio", "- pts").replace("as-found", "raid5")
-    (path := tmp_path / "experiment.yaml").write_text(text)
-    if not is_refused:
-        assert load_experiment(path).factors["mode"] == ("raid5",)
-        return
-    with pytest.raises(SpecRefused) as caught:
-        load_experiment(path)
-    assert [fault.path for fault in caught.value.faults] == ["workloads.0.pts.purge"]
+    how = (tmp_path, "pts", f"{{purge: {purge}}}", of_four("destroy: yes, purge: yes"), "raid5")
+    if is_refused:
+        assert [fault.path for fault in refused(*how)] == ["workloads.0.pts.purge"]
+    else:
+        assert loaded(*how).factors["mode"] == ("raid5",)
 
 
 def cell_of(**options):

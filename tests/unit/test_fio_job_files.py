@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from dutlab.cli.run import plan
+from dutlab.cli.plan import plan
 from dutlab.errors import SpecRefused
 from dutlab.hosts.local import LocalHost
 from dutlab.plan.cell import Cell

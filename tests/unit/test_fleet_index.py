@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import shutil
-from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
 
@@ -21,7 +20,6 @@ from dutlab.store.fleet_index import FleetIndex, opened_fleet
 from dutlab.store.index import Wanted, choices, count_runs, figures_of, list_runs, opened
 from fake_run import Wanted as Made
 from fake_run import build
-from postgres_cluster import PostgresCluster, postgres_cluster
 
 FIRST, SECOND = "2026-11-01T0801Z-firewall-modes-0001", "2026-11-02T0801Z-firewall-modes-0002"
 QUESTIONS = (
@@ -43,22 +41,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[PostgresCluster]:
-    with postgres_cluster() as running:
-        yield running
-
-
 @pytest.fixture(params=["sqlite", "postgres"])
 def database(request: pytest.FixtureRequest, tmp_path: Path) -> FleetDatabase:
     if request.param == "sqlite":
         return SqliteDatabase(tmp_path / "fleet.sqlite")
-    import psycopg  # noqa: PLC0415
-
-    where = request.getfixturevalue("cluster").where
-    with psycopg.connect(where, autocommit=True) as db:
-        db.execute("DROP TABLE IF EXISTS dutlab_lease, dutlab_store, dutlab_schema; DROP SCHEMA IF EXISTS dutlab_index CASCADE")
-    return PostgresDatabase(where)
+    return PostgresDatabase(request.getfixturevalue("cluster").emptied())
 
 
 def filled(database: FleetDatabase, folder: Path) -> None:

@@ -52,13 +52,6 @@ class PassingProber:
         return [SeenProbe(10, 0 if self.silent >= 0 else 10, None, None) for _ in links]
 
 
-@pytest.fixture
-def journal(tmp_path):
-    journal = Journal(tmp_path / "journal.jsonl")
-    yield journal
-    journal.close()
-
-
 def held(journal, prober, names=("source", "dut", "sink"), lab="three-node"):
     testbed = description(lab).testbed
     hosts = {name: PortHost(name, journal) for name in names}

@@ -321,3 +321,11 @@ def test_lines_of_iperf3_without_an_end_are_not_of_iperf_2():  # perftool-incuba
     with pytest.raises(InputError) as refused:
         read("iperf3", text)
     assert not isinstance(refused.value, WrongKind)
+
+
+def test_digits_without_end_are_not_a_rate():  # tests/faults/mutated_imports.py
+    port = {"tx_pps": 9 * 10**399, "rx_pps": 1.0, "tx_util": 1.0, "rx_util": 1.0}
+    given_vars = {"warmup_mult": "1kpps", "warmup_duration": 0, "rampup_target": 100, "rampup_duration": 1, "hold_duration": 0}
+    document = {"vars": {**given_vars, "profile_file": "imix.py"}, "stats": {"1000.5": {"0": port, "1": port}}}
+    with pytest.raises(InputError, match="is not a rate"):
+        read("loadtest", json.dumps(document))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from dutlab.errors import LabError
 from dutlab.labs import description, recipe, state
 from dutlab.labs.state import LabState, StateFolder
-from dutlab.spec.lab_files import parse
+from dutlab.spec.lab_files import lab_names, lab_testbed, parse
 
 THREE_NODE = description("three-node")
 
@@ -24,6 +24,11 @@ def test_every_layout_fits_any_number_of_cores(usable: list[int], layout: str) -
     roles, watch = THREE_NODE.settings.layouts[layout].on(usable)
     assert set(roles) == set(THREE_NODE.testbed.hosts)
     assert {cpu for cpus in roles.values() for cpu in cpus} | {watch} <= set(usable)
+
+
+@pytest.mark.parametrize("name", lab_names())
+def test_the_testbed_that_is_read_without_the_settings_is_that_of_the_whole_file(name: str) -> None:
+    assert lab_testbed(name) == description(name).testbed
 
 
 def test_with_more_than_one_core_sensors_stay_off_the_cores_of_the_generator() -> None:

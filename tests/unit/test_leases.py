@@ -23,17 +23,11 @@ from dutlab.runner.fleet import leases as of_leases
 from dutlab.runner.fleet.leases import LeaseStore, PostgresLeases, SqliteLeases, lease_store
 from dutlab.store import fleet_tables
 from dutlab.store.fleet_database import FLEET_DATABASE, FleetDatabaseAway, PostgresDatabase, SqliteDatabase
-from postgres_cluster import PostgresCluster, postgres_cluster
+from postgres_cluster import PostgresCluster
 from processes import eventually
 
 LONG_S, SHORT_S = 3600.0, 0.2
 WRONG_CLOCK = Path(__file__).parents[1] / "wrong_clock.c"
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[PostgresCluster]:
-    with postgres_cluster() as running:
-        yield running
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -42,11 +36,7 @@ def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[
     if request.param == "sqlite":
         yield lambda: SqliteLeases(SqliteDatabase(tmp_path / "below" / "leases.sqlite"))
         return
-    import psycopg  # noqa: PLC0415
-
-    where = request.getfixturevalue("cluster").where
-    with psycopg.connect(where, autocommit=True) as db:
-        db.execute("DROP TABLE IF EXISTS dutlab_lease, dutlab_store, dutlab_schema; DROP SCHEMA IF EXISTS dutlab_index CASCADE")
+    where = request.getfixturevalue("cluster").emptied()
     yield lambda: PostgresLeases(PostgresDatabase(where))
 
 

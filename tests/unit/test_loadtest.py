@@ -100,10 +100,9 @@ class Ramped:
         asked, sent, received = (round(sum(column)) for column in zip(*seconds, strict=True))
         made = round(sum(min(s[0], self.reach_pps) for s in seconds))
         received += self.lost_shift
-        return Flow(
-            link=name, intended_frames=asked, sent_frames=sent, refused_frames=asked - sent, backpressure_frames=max(made - sent, 0),
-            received_frames=received, lost_frames=sent - received, duplicated_frames=0, reordered_frames=0, foreign_frames=0,
-            sent_seconds=float(offer.duration), mean_frame_bytes=offer.mix.mean, received_bytes=round(received * offer.mix.mean),
+        return Flow.counted(
+            name, asked=asked, sent=sent, received=received, seconds=offer.duration, frame_bytes=offer.mix.mean, reordered_frames=0,
+            backpressure_frames=max(made - sent, 0),
         )  # fmt: skip
 
 

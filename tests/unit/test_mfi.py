@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from contextlib import AbstractContextManager
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -21,6 +20,7 @@ from dutlab.sensors.meter import make
 from dutlab.sensors.sensor import SensorSite, Watched
 from dutlab.spec.power import PlugPower
 from dutlab.spec.sensors import MeterSensor
+from web_server import served
 
 HERE = SensorSite(LocalHost("this-machine"))
 
@@ -59,12 +59,11 @@ def strip() -> Strip:
 def url(strip: Strip, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     monkeypatch.setenv("T_RIGHT", "right")
     monkeypatch.setenv("T_WRONG", "wrong")
-    with served(strip) as url:
+    with strip_at(strip) as url:
         yield url
 
 
-@contextmanager
-def served(strip: Strip) -> Iterator[str]:
+def strip_at(strip: Strip) -> AbstractContextManager[str]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             form = parse_qs(self.rfile.read(int(self.headers.get("Content-Length", 0))).decode())
@@ -79,16 +78,7 @@ def served(strip: Strip) -> Iterator[str]:
 
         do_POST = do_PUT = do_GET  # noqa: N815 -- the server's names
 
-        def log_message(self, *_: Any) -> None:
-            return
-
-    server = HTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
+    return served(Handler)
 
 
 def spec(url: str, **keys: Any) -> MeterSensor:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from contextlib import AbstractContextManager
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +13,7 @@ import pytest
 from dutlab.errors import SpecRefused
 from dutlab.spec.loader import given_testbed
 from power_switches import fault_of, insist_on_switching, said
+from web_server import served
 
 
 def test_commands_switch_what_has_no_switch_of_its_own(tmp_path: Path) -> None:
@@ -48,8 +47,7 @@ class Plug:
         return {"POWER" if self.single else "POWER2": "ON" if self.on else "OFF"}
 
 
-@contextmanager
-def served(plug: Plug) -> Iterator[str]:
+def plug_at(plug: Plug) -> AbstractContextManager[str]:
     class Answers(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             plug.asked.append(f"{self.command} {self.path}")
@@ -62,16 +60,7 @@ def served(plug: Plug) -> Iterator[str]:
 
         do_POST = do_GET  # noqa: N815 -- the server's name
 
-        def log_message(self, *_: object) -> None:
-            return
-
-    server = HTTPServer(("127.0.0.1", 0), Answers)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
+    return served(Answers)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +73,7 @@ def served(plug: Plug) -> Iterator[str]:
     ],
 )
 def test_a_plug_is_switched_as_its_maker_documents_it(tmp_path: Path, model: str, channel: int, off: str) -> None:
-    with served(plug := Plug(single=channel == 0)) as url:
+    with plug_at(plug := Plug(single=channel == 0)) as url:
         insist_on_switching(tmp_path, {"kind": "plug", "model": model, "url": url, "channel": channel})
     assert plug.asked[0] == off
 

@@ -42,8 +42,8 @@ def calls(words: str) -> Iterator[tuple[str, ast.Call]]:
 
 
 def test_ci_promises_everything_that_tests_ask_for_and_nothing_else() -> None:
-    firsts = [a for _, call in calls("need|need_program") for a in call.args[:1]]
-    asked = {a.value for a in firsts if isinstance(a, ast.Constant) and isinstance(a.value, str)}
+    names = [a for _, call in calls("need|need_program") for a in call.args[:1]] + [a for _, call in calls("needs") for a in call.args]
+    asked = {a.value for a in names if isinstance(a, ast.Constant) and isinstance(a.value, str)}
     by_parameter = {"csh", "tcsh", "fish", "zsh", "busybox", "ping", "ethtool", "taskset", "tc", "perl", "python3", "nft"}
     of_rust = {c for p in (ROOT / "engine").glob("*/tests/**/*.rs") for c in re.findall(r'_or_skip\("(\w+)"', p.read_text())}
     assert asked | by_parameter | of_rust | {"engine"} == promised() | OF_THE_KERNEL | OF_THE_GUEST

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from disk_experiments import loaded
 from dutlab.errors import SpecRefused
 from dutlab.plan.cell import Cell
-from dutlab.spec.loader import load_experiment
 from dutlab.spec.workloads.pts import PtsWorkload
 from dutlab.spec.workloads.pts_setting import FRESH, NOT_REACHED, STEADY
 from dutlab.stats.steady import MOST_ROUNDS, first_all_steady, first_steady, steadiness
@@ -209,10 +209,5 @@ def test_what_may_not_or_cannot_be_done_is_refused_with_its_place(tmp_path, gold
         ("{write_cache: off}", "{file: /tmp/d1.img, size: 64M, destroy: yes}"),
     ]  # fmt: skip
 
-    def load(body, drive):
-        (tmp_path / "testbed.yaml").write_text(f"testbed: disks\nhosts:\n  server: {{local: true, drives: {{d1: {drive}}}}}\n")
-        text = f"experiment: x\ntestbed: testbed.yaml\nfactors: {{mode: [as-found]}}\nworkloads:\n  - pts: {body}\n"
-        (tmp_path / "e.yaml").write_text(text)
-        load_experiment(tmp_path / "e.yaml")
-
-    golden.check("refusals-pts.txt", refusals(SpecRefused, [partial(load, *of) for of in said], tmp_path))
+    calls = [partial(loaded, tmp_path, "pts", body, f"d1: {drive}") for body, drive in said]
+    golden.check("refusals-pts.txt", refusals(SpecRefused, calls, tmp_path))

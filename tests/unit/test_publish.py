@@ -2,66 +2,43 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import html as markup
 import json
-import os
 import re
 import shutil
-import signal
-import subprocess
-import sys
-from collections.abc import Iterator
 from datetime import UTC, datetime
-from html.parser import HTMLParser
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 from xml.etree import ElementTree as ET
 
 import duckdb
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 
 from cells import cell_of
 from dutlab.cli.claims import verify_claim
-from dutlab.cli.publish import publish
 from dutlab.errors import InputError
 from dutlab.interop.figure_table import imported
 from dutlab.interop.imported_run import ImportOptions, write_imported
-from dutlab.outside import Unfit, UnfitFile
 from dutlab.publish import site_run
 from dutlab.publish.compared_devices import amount_of
 from dutlab.publish.devices import read_devices
 from dutlab.publish.verified import verified
 from dutlab.report.questions.claims import read_card
-from dutlab.store.additions import add
-from dutlab.store.beneath import NameFault, OutsideFolder
-from dutlab.store.manifest import ManifestDifference, files_of
+from dutlab.store.manifest import ManifestDifference
 from dutlab.store.run_folder import RunFolder
 from fake_run import Wanted, build
-from processes import eventually
-from raw_outputs import with_raw_outputs
+from published_sites import PUBLISHED, dead_links, index_of, links_of, measured_run, reviewed, said
 from run_records import new_run, trial_record
 from scripts_of_pages import foreign_scripts
 
-PUBLISHED = Path(__file__).parents[2] / "examples" / "published"
-SMALL = Wanted(repeats=3, seconds=2, sizes=(64,), cores=0, bad_luck=False, modes={"router": "router", "nat": "nat"})
 ATOM = {"a": "http://www.w3.org/2005/Atom"}
-
-
-def said(*words: object) -> Result:
-    return CliRunner().invoke(publish, [str(w) for w in words], catch_exceptions=False)
 
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """The published reviews."""
-    runs = tmp_path_factory.mktemp("runs")
-    return [
-        write_imported(runs, f.stem, imported(f.name, f.read_bytes(), ImportOptions()), command=("dutlab", "import"), now=datetime(2026, 11, 21, tzinfo=UTC)).path
-        for f in sorted(PUBLISHED.glob("*.csv"))
-    ]  # fmt: skip
+    return reviewed(tmp_path_factory.mktemp("runs"))
 
 
 @pytest.fixture(scope="module")
@@ -74,11 +51,7 @@ def reviews(corpus: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Pat
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run with a journal, and with a file that was added later."""
-    run = with_raw_outputs(build(tmp_path_factory.mktemp("measured"), SMALL))
-    add(run, "The box", now=datetime(2026, 11, 21, tzinfo=UTC), file=PUBLISHED / "README.md")
-    (run / "journal.jsonl").write_text('{"event": "run-started"}\n')
-    return run
+    return measured_run(tmp_path_factory.mktemp("measured"))
 
 
 @pytest.fixture(scope="module")
@@ -87,48 +60,6 @@ def theirs(measured: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     site = tmp_path_factory.mktemp("site") / "theirs"
     assert said(measured, site, "--title", "Theirs").exit_code == 0
     return site
-
-
-def index_of(site: Path) -> dict:
-    return json.loads((site / "index.json").read_text())
-
-
-class Links(HTMLParser):
-    """Of a page: where it leads, what has a name there, and tags that load or run something."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.to, self.names, self.tags = list[str](), set[str](), set[str]()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.add(tag)
-        for name, value in attrs:
-            if name in {"href", "src"} and value:
-                self.to.append(value)
-            if name == "id" and value:
-                self.names.add(value)
-            assert not name.startswith("on"), (tag, name)
-
-
-def links_of(page: Path) -> Links:
-    found = Links()
-    found.feed(page.read_text())
-    return found
-
-
-def dead_links(site: Path) -> Iterator[str]:
-    pages = {page: links_of(page) for page in site.rglob("*.html")}
-    for page, found in pages.items():
-        for to in found.to:
-            parts = urlsplit(to)
-            if parts.scheme == "data":
-                continue
-            assert not parts.scheme and not parts.netloc, to
-            target = (page.parent / unquote(parts.path)).resolve() if parts.path else page
-            if not target.is_file() or site.resolve() not in target.parents:
-                yield f"{page.relative_to(site)}: {to}"
-            elif parts.fragment and target in pages and parts.fragment not in pages[target].names:
-                yield f"{page.relative_to(site)}: {to} (no such place)"
 
 
 def test_the_published_reviews_make_a_site_of_their_devices(reviews: Path) -> None:
@@ -344,75 +275,6 @@ def test_what_sites_say_differently_of_a_device_stays_visible(corpus: list[Path]
     assert "500 EUR" in text and "b says of the price: 700 EUR" in text
 
 
-def test_hostile_names_stay_text_and_lead_nowhere(tmp_path: Path) -> None:
-    evil = '"><script>alert(1)</script>\u202e../../../etc\x1b[31m'
-    run = build(tmp_path / "runs", Wanted(repeats=1, seconds=1, sizes=(64,), cores=0, bad_luck=False, hostile=evil))
-    assert said(run, tmp_path / "site", "--title", evil).exit_code == 0
-    assert {p.name for p in tmp_path.iterdir()} == {"runs", "site"}
-    for page in (tmp_path / "site").rglob("*.html"):
-        assert foreign_scripts(page.read_text()) == []
-    assert list(dead_links(tmp_path / "site")) == []
-    ET.parse(tmp_path / "site" / "feed.xml")
-
-
-def test_hostile_folders_of_other_peoples_sites_lead_nowhere(measured: Path, corpus: list[Path], tmp_path: Path) -> None:
-    said(measured, *corpus[:2], tmp_path / "theirs", "--title", "Theirs")
-    runs = tmp_path / "theirs" / "runs"
-    (runs / measured.name).rename(runs / '2026"><script>alert(1)<?x=1#y %41')
-    os.rename(runs / corpus[0].name, os.fsencode(runs) + b"/2026\xff")  # noqa: PTH104 - bytes
-    (runs / corpus[1].name / "report" / "claim-9-x.json").write_text('{"claim": 1}')
-    done = said("--merge", tmp_path / "theirs", tmp_path / "corpus")
-    assert done.exit_code == 0 and "not UTF-8" in done.output and "claim-9-x.json: is not a claim card" in done.output
-    assert len(index_of(tmp_path / "corpus")["runs"]) == 2
-    for page in (tmp_path / "corpus").rglob("*.html"):
-        assert foreign_scripts(page.read_text()) == []
-    assert list(dead_links(tmp_path / "corpus")) == []
-
-
-def test_a_link_in_a_run_is_not_followed(measured: Path, tmp_path: Path) -> None:
-    run = shutil.copytree(measured, tmp_path / measured.name)
-    (tmp_path / "secret").write_text("secret")
-    raw = next((run / "trials").glob("*/raw/*"))
-    raw.unlink()
-    raw.symlink_to(tmp_path / "secret")
-    done = said(run, tmp_path / "site")
-    assert "files are not as the manifest says" in done.output
-    assert not any(p.read_bytes() == b"secret" for p in (tmp_path / "site").rglob("*") if p.is_file())
-
-
-def test_a_folder_that_is_swapped_for_a_link_while_a_run_is_copied_is_not_followed(measured, tmp_path, monkeypatch) -> None:
-    run = shutil.copytree(measured, tmp_path / measured.name)
-    raw = next((run / "trials").glob("*/raw/*")).parent
-    shutil.copytree(raw, tmp_path / "elsewhere")
-    for path in (tmp_path / "elsewhere").iterdir():
-        path.write_text("secret")
-
-    def listed(path: Path) -> Iterator[tuple[str, Path]]:
-        names = files_of(path)
-        if not raw.is_symlink():
-            shutil.rmtree(raw)
-            raw.symlink_to(tmp_path / "elsewhere")
-        return names
-
-    monkeypatch.setattr("dutlab.publish.copied_run.files_of", listed)
-    with pytest.raises(OutsideFolder) as refused:
-        said(run, tmp_path / "site")
-    assert refused.value.kind is NameFault.LINK
-    assert not [p for p in (tmp_path / "site").rglob("*") if p.is_file() and p.read_bytes() == b"secret"]
-
-
-def test_a_link_in_the_place_of_the_runs_of_a_site_is_not_written_through(measured: Path, tmp_path: Path) -> None:
-    site, elsewhere = tmp_path / "site", tmp_path / "elsewhere"
-    said(measured, site)
-    shutil.rmtree(site / "runs")
-    elsewhere.mkdir()
-    (site / "runs").symlink_to(elsewhere)
-    with pytest.raises(OutsideFolder) as refused:
-        said(measured, site)
-    assert (refused.value.kind, refused.value.name) == (NameFault.LINK, "runs")
-    assert not list(elsewhere.iterdir())
-
-
 def test_what_is_not_a_finished_run_or_a_site_is_refused_and_all_of_it_at_once(measured: Path, tmp_path: Path) -> None:
     cut = build(tmp_path / "runs", Wanted(repeats=1, seconds=1, sizes=(64,), cut_after=1))
     (tmp_path / "nothing").mkdir()
@@ -452,43 +314,3 @@ def test_faults_of_the_file_of_devices_are_told_at_once_with_their_places(tmp_pa
     with pytest.raises(InputError) as refused:
         read_devices(file)
     assert f"{file}:3:" in str(refused.value) and f"{file}:4:" in str(refused.value)
-
-
-@pytest.mark.timing
-def test_a_publisher_that_is_killed_leaves_a_site_that_the_next_one_finishes(corpus: list[Path], tmp_path: Path) -> None:
-    site, some = tmp_path / "site", corpus[:4]
-    words = [sys.executable, "-m", "dutlab", "publish", *map(str, some), str(site)]
-    with subprocess.Popen(words, stdout=subprocess.DEVNULL) as process:
-        assert eventually(lambda: bool(list(site.glob("runs/2*"))) or process.poll() is not None)
-        process.kill()
-    assert process.returncode == -signal.SIGKILL
-    (site / "runs" / f".{some[0].name}.{process.pid}.part").mkdir(exist_ok=True)
-    assert said(*some, site).exit_code == 0
-    assert len(index_of(site)["runs"]) == len(some) and not list(site.glob("runs/.*"))
-    assert list(dead_links(site)) == []
-
-
-def test_two_publishers_do_not_write_into_one_site(measured: Path, tmp_path: Path) -> None:
-    (tmp_path / "site").mkdir()
-    handle = os.open(tmp_path / "site", os.O_RDONLY)
-    fcntl.flock(handle, fcntl.LOCK_EX)
-    try:
-        with pytest.raises(InputError, match="another process publishes there"):
-            said(measured, tmp_path / "site")
-    finally:
-        os.close(handle)
-    assert said(measured, tmp_path / "site").exit_code == 0
-
-
-def test_cards_and_indexes_of_strangers_have_a_largest_size(theirs: Path, tmp_path: Path) -> None:
-    site = shutil.copytree(theirs, tmp_path / "site")
-    card = next(site.glob("runs/*/report/claim-*.json"))
-    with card.open("ab") as f:
-        f.truncate(5 << 20)
-    done = said("--merge", site, tmp_path / "merged")
-    assert done.exit_code == 0 and card.name in done.output
-    with (site / "index.json").open("ab") as f:
-        f.truncate(257 << 20)
-    with pytest.raises(UnfitFile) as refused:
-        said("--merge", site, tmp_path / "again")
-    assert (refused.value.path, refused.value.kind) == (site / "index.json", Unfit.TOO_LARGE)

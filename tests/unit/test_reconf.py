@@ -79,11 +79,8 @@ class Box:
         asked = round(float(offer.rate) * offer.duration)
         sent = round(asked * self.made_share)
         lost = min(round(float(offer.rate) * self._out), round(float(offer.rate) * 5.0)) + self.loses_anyway
-        flow = Flow(
-            link="a", intended_frames=asked, sent_frames=sent, refused_frames=asked - sent, received_frames=sent - lost, lost_frames=lost,
-            duplicated_frames=0, reordered_frames=0, foreign_frames=0, sent_seconds=float(offer.duration), mean_frame_bytes=64.0,
-            received_bytes=64 * (sent - lost),
-        )  # fmt: skip
+        of = {"seconds": float(offer.duration), "frame_bytes": 64.0, "reordered_frames": 0}
+        flow = Flow.counted("a", asked=asked, sent=sent, received=sent - lost, **of)
         dark = range(3, 3 + int(self._out))
         readings = [ToolReading(WALL_S + n, "a", "received_pps", 0.0 if n in dark else RATE) for n in range(1, 8)]
         return Outcome((flow,), readings=readings, began_s=WALL_S + self.begins_late_s)

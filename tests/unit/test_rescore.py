@@ -6,16 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dutlab.stats.definitions import CSIT_NDR, CSIT_PDR, DEFINITIONS, NDR_0001, PDR_01, RFC2544, TST009, Definition
 from dutlab.stats.rescore import (
-    CSIT_NDR,
-    CSIT_PDR,
-    DEFINITIONS,
-    NDR_0001,
-    PDR_01,
-    RFC2544,
-    TST009,
     BoundGap,
-    Definition,
     LoadVerdict,
     RampSecond,
     TrialPoint,

@@ -9,26 +9,14 @@ from pathlib import Path
 import pytest
 
 from dutlab.errors import TestbedError
-from dutlab.events import Event, RunEnded
+from dutlab.events import RunEnded
 from dutlab.plan.cell import Cell
 from dutlab.plan.plan import Plan, Trial
 from dutlab.runner.journal import Journal
 from dutlab.runner.run_process import RunProcess, TimeIsOver
 from dutlab.store.run_folder import RunFolder
 from fake_run import Wanted, build
-
-
-class Heard:
-    """Observer that keeps the events."""
-
-    def __init__(self) -> None:
-        self.events = list[Event]()
-
-    def hear(self, event: Event) -> None:
-        self.events.append(event)
-
-    async def ask(self, question: str) -> str:
-        raise AssertionError(question)
+from run_events import Kept
 
 
 async def cut(tmp_path: Path, error: BaseException, *, begins: bool) -> list[RunEnded]:
@@ -39,7 +27,7 @@ async def cut(tmp_path: Path, error: BaseException, *, begins: bool) -> list[Run
         for of in folder.plan["trials"]
     )
     plan = Plan(experiment="e", testbed="t", order="as-written", seed=1, estimate_s=9.0, trials=trials)
-    heard, journal = Heard(), Journal(folder.journal)
+    heard, journal = Kept(), Journal(folder.journal)
     run = RunProcess(plan=plan, folder=folder, journal=journal, progress=heard)
 
     async def measure(left: Sequence[Trial], ends: float | None) -> None:

@@ -51,13 +51,6 @@ class Reset:
         await dut.run(["reset"])
 
 
-@pytest.fixture
-def journal(tmp_path):
-    journal = Journal(tmp_path / "journal.jsonl")
-    yield journal
-    journal.close()
-
-
 def device(dut, journal):
     modes = {name: Mode(name, journal) for name in ("router", "nat")}
     return JournaledDevice(dut, None, modes, {"software": Reset()}, prober=None, journal=journal)

@@ -14,7 +14,8 @@ from dutlab.errors import InputError, MeasurementError
 from dutlab.methods.ports import Bench, Outcome
 from dutlab.methods.search.method import measure
 from dutlab.spec.mixes import frame_mix
-from dutlab.stats.rescore import RFC2544, answer, points_of
+from dutlab.stats.definitions import RFC2544
+from dutlab.stats.rescore import answer, points_of
 from dutlab.store.record import TrialRecord
 from simulated import Dut, Simulation, in_flight
 

@@ -16,7 +16,8 @@ from dutlab.methods.search.mlrsearch import Bounds, Library, LoadOutcome, NextTr
 from dutlab.methods.search.trial import Mark, Role, trial_of
 from dutlab.spec.goals import PRESETS
 from dutlab.spec.mixes import frame_mix
-from dutlab.stats.rescore import PDR_01, RFC2544, LoadVerdict, classify
+from dutlab.stats.definitions import PDR_01, RFC2544
+from dutlab.stats.rescore import LoadVerdict, classify
 from simulated import Dut, Simulation
 
 CSIT = PRESETS["csit"]

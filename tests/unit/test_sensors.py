@@ -16,6 +16,7 @@ from typing import Any, cast
 import pytest
 
 import optic_outputs
+from dutlab.by_path import named
 from dutlab.doubts import DoubtKind
 from dutlab.errors import HostError
 from dutlab.events import Tell
@@ -32,11 +33,11 @@ from dutlab.sensors.modules import readings as readings_of_module
 from dutlab.sensors.processor import ProcessorLoop, turn_of
 from dutlab.sensors.sensor import THROTTLED, WATCH_COST, Sample, SensorSite, Watched
 from dutlab.sensors.watch import Watch
-from dutlab.spec.sensors import SENSORS, CommandSensor, CpuSensor, HwmonSensor, OpticsSensor, ProcessorSensor, SensorSpec
+from dutlab.spec.sensor import SensorSpec
+from dutlab.spec.sensors import SENSORS, CommandSensor, CpuSensor, HwmonSensor, OpticsSensor, ProcessorSensor
 from dutlab.spec.testbed import HostSpec
 from dutlab.systems.optics import dbm, optic_of
 from dutlab.systems.windows import WINDOWS
-from dutlab.workloads import named
 from outputs import output
 
 pytestmark = pytest.mark.timing
@@ -279,7 +280,6 @@ class Fake:
     log: list[str]
 
     async def start(self, tell: Tell) -> None:
-        del tell
         self.log.append(f"start {self.name}")
         if self._start:
             raise self._start

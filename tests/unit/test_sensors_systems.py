@@ -21,7 +21,7 @@ from dutlab.systems import bsd_counters as bsd
 from dutlab.systems.freebsd import FREEBSD_CPU
 from dutlab.systems.linux_proc import LINUX_CPU, parse_reading
 from dutlab.systems.openbsd import OPENBSD_CPU
-from dutlab.systems.polled import parse_ovs, parse_testpmd
+from dutlab.systems.polled import parse_ethdev, parse_ovs, parse_testpmd
 from dutlab.systems.posix import SH
 from dutlab.systems.sample_names import DEVICE_FRAMES, poll_cycle_shares
 from dutlab.systems.watched import CONNTRACK_ENTRIES
@@ -34,6 +34,7 @@ FREEBSD = output("sensors_systems", "freebsd")
 # netstat/if.c 1.81 of OpenBSD: a table for bytes, and packets with errors (-e) or with what queues dropped (-d); `<Link>` without a number
 OPENBSD = output("sensors_systems", "openbsd")
 # Open vSwitch 3.1.0 and testpmd 22.11.11 of Debian 12, in modes ovs-router-polling and testpmd-mac of the lab three-node: ovs.txt, testpmd.txt.
+# l3fwd 22.11.11 between two ports, after three pings: `/ethdev/stats,0` and `,1` by dpdk-telemetry.py: l3fwd.txt.
 # vnet/interface_cli.c and vlib/error.c
 VPP = output("sensors_systems", "vpp")
 
@@ -84,6 +85,14 @@ def test_programs_that_poll_tell_what_they_took_and_how_often_they_looked_in_vai
     assert (testpmd[DEVICE_FRAMES], testpmd["testpmd_port0_rx_packets"], testpmd["testpmd_port3_tx_packets"]) == (40, 10, 10)
     assert poll_cycle_shares(testpmd) == [552716 / (2100e6 * 2)]
     assert parse_ovs("") == parse_testpmd("", 2.0) == {}
+
+
+def test_ports_of_dpdk_are_counted_by_the_order_of_their_answers() -> None:
+    l3fwd = output("sensors_systems", "l3fwd")
+    found = parse_ethdev(l3fwd)
+    assert (found[DEVICE_FRAMES], found["dpdk_port0_rx_packets"], found["dpdk_port1_tx_packets"]) == (28, 15, 13)
+    unknown = parse_ethdev("no socket\n" + l3fwd.splitlines()[1] + '\n{"/ethdev/stats": null}\n[1]\n')
+    assert {name for name in unknown if "rx_packets" in name} == {"dpdk_port1_rx_packets"}
 
 
 def test_a_trial_counts_what_came_in_between_and_flows_stay_a_level() -> None:

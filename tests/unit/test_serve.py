@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import html
 import json
 import os
 import re
@@ -11,7 +10,7 @@ import shutil
 import socket
 import stat
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import BinaryIO
@@ -23,14 +22,11 @@ from click.testing import CliRunner
 from dutlab.bounds import FAILED_LOGINS, FORM_BYTES, SLOW_ANSWER_S
 from dutlab.cli.serve import TOKEN, serve
 from dutlab.errors import InputError
-from dutlab.events import EVENTS
-from dutlab.interop.metrics import RunMetrics
 from dutlab.serve import served_runs
 from dutlab.serve.app import application
 from dutlab.serve.control import LOG, Control, LogRefused
 from dutlab.serve.guard import Guard, Logins
-from dutlab.serve.live import FollowedRuns, Following
-from dutlab.serve.pages import Pages, together
+from dutlab.serve.pages import Pages
 from dutlab.serve.served_runs import FolderRuns
 from dutlab.serve.server import ServeRequest
 from dutlab.store.manifest import PAUSE
@@ -421,86 +417,3 @@ async def test_a_folder_of_runs_that_vanishes_is_told(runs: Path, monkeypatch: p
     shutil.rmtree(runs)
     assert (await ask("/")).status == 422
     assert (await ask(f"/runs/{RUN}/live")).status == 404
-
-
-def event(_kind: str, /, **fields: object) -> str:
-    return json.dumps({"event": _kind, "at": NOW.isoformat(), **fields}) + "\n"
-
-
-BEGUN = event("run-begun", folder="r", experiment="e", cells=1, trials=2, done=0, estimate_s=60, seed=1)
-TRIAL = event("trial-begun", trial=1, what="nat sweep 64 a #1", mode="nat", workload="sweep", tool="engine", links=["a"], repeat=1,
-              estimate_s=30, done=0, trials=2, left_s=60)  # fmt: skip
-READING = event("reading", trial=1, where="a", who="engine", values={"offered_pps": 5e5, "received_pps": 4e5})
-ENDED = event("trial-ended", trial=1, what="nat sweep 64 a #1", workload="sweep", status="measured", why="", seconds=30.0,
-              figures={"a": {"max_received_pps": 4e5}}, main="a", backpressure_ratio=None, done=1, trials=2)  # fmt: skip
-OVER = event("run-ended", status="finished", measured=2, failed=0, refused=0, disturbed=0)
-
-
-def follow(run: Path) -> Following:
-    run.mkdir(exist_ok=True)
-    return Following(run, lambda s, now, fault: Pages(FolderRuns(run.parent)).live_part(s, now, fault))
-
-
-def words(of: Following) -> str:
-    of.look()
-    return html.unescape(re.sub(r"<[^>]+>|\s+", " ", of.drawn))
-
-
-def test_a_run_is_followed_line_by_line_whatever_happens_to_its_file(tmp_path: Path) -> None:
-    of, events = follow(tmp_path / "run"), tmp_path / "run" / EVENTS
-    assert "cannot be read" in words(of)
-    events.write_text(BEGUN + TRIAL + READING[:40])
-    said = words(of)
-    assert "nat sweep 64 a #1" in said and "0 of 2 trials" in said and "offered" not in said, "a half-written line waits"
-    with events.open("a") as f:
-        f.write(READING[40:] + "no JSON\n[]\n" + event("of-a-newer-dutlab") + event("reading", values=3))
-    said = words(of)
-    assert "offered" in said and "500.0 kpps" in said and "No process of this machine runs it" in said
-    with events.open("a") as f:
-        f.write(ENDED + event("doubt", trial=1, kind="X", grade="severe", text="t") + event("note", text=HOSTILE))
-    assert "1/2" in words(of) and "400 kpps" in words(of) and "1 severe" in words(of)
-    assert "<script>" not in of.drawn
-    events.write_text(BEGUN)
-    assert "0 of 2 trials" in words(of) and "400 kpps" not in words(of), "another file in its place"
-    events.unlink()
-    assert "cannot be read" in words(of)
-    events.write_text(BEGUN + TRIAL + ENDED + OVER)
-    assert "Finished" in words(of) and of.is_over
-
-
-def test_a_clock_that_jumps_gives_no_times_that_cannot_be(tmp_path: Path) -> None:
-    of = follow(tmp_path / "run")
-    (tmp_path / "run" / EVENTS).write_text(BEGUN + TRIAL)
-    of.look()
-    assert of.state.time_words(NOW - timedelta(hours=1)) == "0 s, 1 min 00 s left"
-    assert of.state.time_words(NOW + timedelta(seconds=90)) == "1 min 30 s, longer than planned"
-    assert of.state.silent_words(NOW - timedelta(hours=1)) == ""
-    assert "It sent no event for 1 h" in of.state.silent_words(NOW + timedelta(hours=1))
-
-
-async def test_many_look_at_one_run_which_is_read_once_and_no_more_when_they_have_gone(tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    run.mkdir()
-    (run / EVENTS).write_text(BEGUN + TRIAL)
-    drawn: list[int] = []
-    lives = FollowedRuns(lambda s, _now, _fault: (drawn.append(1), f"{s.trial} {len(drawn)}")[1], most=3)
-    looking = [lives.parts(run) for _ in range(3)]
-    assert len({await anext(parts) for parts in looking}) == 1 and len(drawn) == 1
-    assert lives.is_full
-    for parts in looking:
-        await parts.aclose()
-    assert lives.listeners == 0 and not lives.is_full
-    (run / EVENTS).write_text(BEGUN + TRIAL + ENDED + OVER)
-    assert [part async for part in lives.parts(run)][-1].startswith(" ")
-    assert lives.listeners == 0
-
-
-async def test_metrics_of_several_runs_have_each_family_once(runs: Path) -> None:
-    for name in ("a-run", "b-run"):
-        (runs / name).mkdir()
-        shutil.copy(runs / RUN / "plan.json", runs / name / "plan.json")
-        (runs / name / EVENTS).write_text(BEGUN + TRIAL + READING)
-    text = together([RunMetrics(runs / "a-run"), RunMetrics(runs / "b-run"), RunMetrics(runs / "absent")], openmetrics=True)
-    heads = [line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")]
-    assert len(heads) == len(set(heads)) and text.endswith("# EOF\n")
-    assert text.count('dutlab_reading{run="a-run"') == 2 and text.count('dutlab_reading{run="b-run"') == 2

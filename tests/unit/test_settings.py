@@ -24,6 +24,7 @@ from dutlab.spec.workloads.convergence import ConvergenceEvent
 from dutlab.spec.workloads.multi_stream import ChainSpec, StreamSpec
 from dutlab.spec.workloads.rfc2544 import HeaderSet, Modifier
 from dutlab.spec.workloads.search import AgainAtEnd, EarlyStop
+from dutlab.spec.workloads.search_loads import LoadsBy
 from dutlab.spec.workloads.setting import Setting
 from dutlab.spec.workloads.soak_power import PowerPhase
 from dutlab.spec.workloads.state import StateTest
@@ -65,7 +66,8 @@ FIELDS = {
     "changes": counts, "before_s": seconds, "after_s": seconds, "warmup_pps": nought, "target_percent": st.floats(0.1, 1000),
     "rampup_s": seconds, "hold_s": nought, "line_rate_bps_l1": st.none() | rates, "preset": st.none() | st.just("csit"), "goals": goals,
     "lowest_pps": st.none() | rates, "highest_pps": st.none() | rates, "budget_s": seconds,
-    "early_stop": st.sampled_from(EarlyStop), "again_at_end": st.sampled_from(AgainAtEnd), "latency_s": seconds, "scale": st.floats(0.001, 1),
+    "early_stop": st.sampled_from(EarlyStop), "again_at_end": st.sampled_from(AgainAtEnd), "loads_by": st.sampled_from(LoadsBy),
+    "expected_pps": st.none() | rates, "latency_s": seconds, "scale": st.floats(0.001, 1),
     "width_ratio": st.floats(0.001, 0.5), "loss_ratio": st.floats(0, 0.5), "latency_repeats": counts, "burst_repeats": counts,
     "burst_limit_s": seconds, "recovery_repeats": counts, "reset_repeats": counts, "networks": st.sampled_from([1, 256]),
     "extension_headers": st.sampled_from(HeaderSet.__args__), "modifiers": st.lists(st.sampled_from(Modifier), unique=True).map(tuple),

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import os
-import pty
-import select
 import shutil
 import subprocess
-import sys
-import time
 from pathlib import Path
 
 import click
@@ -17,8 +13,9 @@ import pytest
 from capability import need
 from dutlab.cli.main import COMMANDS, dutlab
 from dutlab.cli.man_pages import pages
+from processes import LIMIT_S
+from terminal import at_terminal, read_until, with_dutlab
 
-LIMIT_S = 600
 BASH = """
 eval "$(_DUTLAB_COMPLETE=bash_source dutlab)"
 complete -p dutlab >&2
@@ -34,12 +31,7 @@ FISH = "_DUTLAB_COMPLETE=fish_source dutlab | source; complete -C 'dutlab check 
 
 @pytest.fixture
 def path(tmp_path: Path) -> dict[str, str]:
-    """The environment of a shell in which `dutlab` is this interpreter's."""
-    (tmp_path / "bin").mkdir()
-    command = tmp_path / "bin" / "dutlab"
-    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m dutlab "$@"\n')
-    command.chmod(0o755)
-    return {"PATH": f"{command.parent}:{os.environ['PATH']}", "HOME": str(tmp_path), "TERM": "dumb"}
+    return with_dutlab(tmp_path)
 
 
 def shell(argv: list[str], env: dict[str, str]) -> set[str]:
@@ -59,25 +51,11 @@ def test_fish_completes(path: dict[str, str]) -> None:
 
 def test_zsh_completes_as_somebody_types(path: dict[str, str]) -> None:
     need("zsh", have=shutil.which("zsh") is not None)
-    pid, terminal = pty.fork()
-    if pid == 0:
-        os.execvpe("zsh", ["zsh", "-f", "-i"], path)
-    try:
+    with at_terminal(["zsh", "-f", "-i"], path) as terminal:
         os.write(terminal, b'autoload -Uz compinit; compinit -u -D; eval "$(_DUTLAB_COMPLETE=zsh_source dutlab)"; print rea""dy\n')
         read_until(terminal, b"ready\r\n")
         os.write(terminal, b"dutlab verify-c\t")
         read_until(terminal, b"verify-claim")
-    finally:
-        os.close(terminal)
-        os.waitpid(pid, 0)
-
-
-def read_until(terminal: int, wanted: bytes) -> None:
-    seen, end = b"", time.monotonic() + LIMIT_S
-    while wanted not in seen:
-        assert time.monotonic() < end, seen
-        if select.select([terminal], [], [], 1)[0]:
-            seen += os.read(terminal, 4096)
 
 
 def test_every_command_has_a_page_with_each_of_its_options() -> None:

@@ -25,7 +25,6 @@ def rates(kind: str, told: Sequence[tuple[int, float]]) -> list[float | None]:
 
     async def answered(_engine: object, _who: object, device: Any, value: int | None = None) -> tuple[float, str]:
         nonlocal now
-        del value
         if device.oid == COUNTER:
             now = next(at)
             return told[now][0], kind

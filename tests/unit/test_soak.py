@@ -57,10 +57,7 @@ class Forgetful:
             readings.append(ToolReading(at, "a", "latency_mean_ns", 1000.0 + 10 * n))
         sent, known = round(rate * seconds), sum(self.lost_in.values())
         lost, lost_by = known + self.late, LostSoFar(WALL_S + (self.read_s or seconds) + self.skew_s, known)
-        flow = Flow(
-            link="a", intended_frames=sent, sent_frames=sent, refused_frames=0, received_frames=sent - lost, lost_frames=lost, duplicated_frames=0,
-            reordered_frames=0, foreign_frames=0, sent_seconds=float(seconds), mean_frame_bytes=64.0, received_bytes=64 * (sent - lost),
-        )  # fmt: skip
+        flow = Flow.counted("a", asked=sent, sent=sent, received=sent - lost, seconds=seconds, frame_bytes=64.0, reordered_frames=0)
         told = {"a": lost_by} if self.counts_losses else {}
         return Outcome((flow,), readings=[] if self.silent else readings, lost_by=told, began_s=WALL_S)
 

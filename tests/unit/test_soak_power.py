@@ -109,12 +109,9 @@ class Device:
         self.load = 0.0
         frames = round(rate * offer.duration)
         flows = tuple(
-            Flow(
-                link=name, intended_frames=frames, sent_frames=frames, refused_frames=0, received_frames=frames, lost_frames=0, duplicated_frames=0,
-                reordered_frames=0, foreign_frames=0, sent_seconds=float(offer.duration), mean_frame_bytes=1000.0, received_bytes=1000 * frames,
-            )
+            Flow.counted(name, asked=frames, sent=frames, received=frames, seconds=offer.duration, frame_bytes=1000.0, reordered_frames=0)
             for name in offer.flow_names
-        )  # fmt: skip
+        )
         return Outcome(flows)
 
 

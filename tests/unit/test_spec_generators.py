@@ -10,6 +10,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from dutlab import choices
+from dutlab.by_path import named
 from dutlab.errors import FaultKind, SpecRefused
 from dutlab.plan.trials import make_plan
 from dutlab.spec.generators import ENGINE, GENERATORS, Generator, GeneratorFeature
@@ -17,7 +18,6 @@ from dutlab.spec.generators.engine import EngineModel
 from dutlab.spec.generators.ipgen import IpgenModel
 from dutlab.spec.loader import experiment_of, load_testbed
 from dutlab.spec.traffic import Traffic
-from dutlab.workloads import named
 
 TESTBED = """
 testbed: rig

@@ -12,6 +12,7 @@ from dutlab.spec.goals import PRESETS, Goal
 from dutlab.spec.loader import given_experiment, read_experiment
 from dutlab.spec.loader import testbed_of as bed_of
 from dutlab.spec.workloads.search import EarlyStop
+from dutlab.spec.workloads.search_loads import LoadsBy
 from spec_faults import brief, faults_of_experiment
 
 HEAD = "experiment: e\ntestbed: {{lab: three-node}}\nfactors: {{mode: [router]}}\nrepeats: 1\nworkloads:\n  - search: {{{}}}\n"
@@ -72,6 +73,11 @@ def test_the_plan_is_given_about_what_a_search_takes(preset):
         ("budget: 0s", "budget range"),
         ("early_stop: true", "early_stop unknown-name"),
         ("links: [[a, a]]", "links.0 duplicate"),
+        ("loads_by: guess", "loads_by unknown-name"),
+        ("loads_by: fit", "loads_by conflict"),  # csit lets half of the seconds be bad
+        ("preset: rfc2544, expected: 1Mpps", "expected conflict"),
+        ("preset: rfc2544, loads_by: fit, expected: 1000000", "expected.each unit"),
+        ("preset: rfc2544, loads_by: fit, frame_sizes: [64], expected: {128: 1Mpps}", "expected invalid"),
     ],
 )
 def test_what_cannot_be_searched_is_refused_with_its_place(body, expected):
@@ -93,3 +99,22 @@ def test_the_ready_experiment_searches_every_mode_and_size():
     found = cells(read_experiment(Path(__file__).parents[2] / "examples" / "ndr-pdr" / "experiment.yaml"))
     assert {(c.mode, c.params["preset"]) for c in found} == {("router", "csit"), ("filter-default", "csit")}
     assert len(found) == 2 * 3 * 5
+
+
+def test_expected_rates_are_of_all_sizes_or_of_each():
+    of = "preset: rfc2544, loads_by: fit, links: [[a]], frame_sizes: [64, 128, imix]"
+    assert {c.setting.expected_pps for c in cells(load(f"{of}, expected: 1Mpps"))} == {1e6}
+    by_size = {c.setting.size: c.setting.expected_pps for c in cells(load(f"{of}, expected: {{64: 2Mpps, imix: 300kpps}}"))}
+    assert by_size == {"64": 2e6, "128": None, "imix": 3e5}
+    search = search_of_setting(("a",), cells(load(f"{of}, expected: 1Mpps"))[0].setting, {"a": None})
+    assert (search.loads_by, search.expected) == (LoadsBy.FIT, 1e6)
+
+
+def test_results_with_other_expectations_are_of_the_same_cell_and_old_records_have_no_new_parameter():
+    of = "preset: rfc2544, links: [[a]], frame_sizes: [64]"
+    usual, fit, one, other = (
+        cells(load(of + more))[0].setting for more in ("", *(f", loads_by: fit{e}" for e in ("", ", expected: 1Mpps", ", expected: 2Mpps")))
+    )
+    assert fit.identity == one.identity == other.identity != usual.identity
+    assert one.params["expected_pps"] == 1e6
+    assert not {"loads_by", "expected_pps"} & usual.params.keys()

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from dutlab.errors import SpecRefused, ToolFailed
+from disk_experiments import BOTH, refused
+from dutlab.errors import ToolFailed
 from dutlab.plan.cell import Cell
 from dutlab.report.gather import read_run
 from dutlab.report.model.groups import Group
@@ -18,7 +19,6 @@ from dutlab.report.model.table import Figure
 from dutlab.report.sections.storage_latency import section
 from dutlab.runner.stalling_drive import waited_ns
 from dutlab.spec.drives import DriveSpec
-from dutlab.spec.loader import load_experiment
 from dutlab.spec.shape import TestbedBounds
 from dutlab.spec.workloads.fio_rate import asked_iops, most_write_bytes_per_s, nearest_poisson, poisson_iops
 from dutlab.spec.workloads.storage_latency import StorageLatencySetting, StorageLatencyWorkload, in_turn
@@ -29,13 +29,6 @@ from dutlab.tools.fio.latency import Loops, slower_when_idle
 from dutlab.tools.fio.open_loop import DriveReads
 from dutlab.tools.fio.output import jobs_of
 
-TESTBED = """
-testbed: disks
-hosts:
-  server:
-    local: true
-    drives: {d1: {by-id: nvme-ACME_1, destroy: yes}, d2: {by-id: nvme-ACME_2}}
-"""
 BOUNDS = TestbedBounds({}, {"server:d1": DriveSpec(name="d1", by_id="d1", destroy=True)})
 
 
@@ -56,12 +49,8 @@ def settings_of(**body: object) -> list[StorageLatencySetting]:
     ],
 )  # fmt: skip
 def test_settings_that_cannot_be_measured_are_refused_with_their_place(tmp_path, body, at):
-    (tmp_path / "testbed.yaml").write_text(TESTBED)
-    text = f"experiment: x\ntestbed: testbed.yaml\nfactors: {{mode: [as-found]}}\nworkloads:\n  - storage-latency: {body}\n"
-    (tmp_path / "e.yaml").write_text(text)
-    with pytest.raises(SpecRefused) as caught:
-        load_experiment(tmp_path / "e.yaml")
-    assert any(fault.path.startswith(f"workloads.0.storage-latency.{at}") and fault.line == 5 for fault in caught.value.faults)
+    faults = refused(tmp_path, "storage-latency", body, BOTH)
+    assert any(fault.path.startswith(f"workloads.0.storage-latency.{at}") and fault.line == 5 for fault in faults)
 
 
 def test_each_size_with_each_mix_is_a_trial_of_all_rates():

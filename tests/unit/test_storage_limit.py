@@ -7,20 +7,11 @@ from collections.abc import Callable
 
 import pytest
 
-from dutlab.errors import SpecRefused
+from disk_experiments import BOTH, refused
 from dutlab.spec.drives import DriveSpec
-from dutlab.spec.loader import load_experiment
 from dutlab.spec.shape import TestbedBounds
 from dutlab.spec.workloads.storage_limit import StorageLimitWorkload
 from dutlab.tools.fio.knee import NEAR, Sweep, sweep
-
-TESTBED = """
-testbed: disks
-hosts:
-  server:
-    local: true
-    drives: {d1: {by-id: nvme-ACME_1, destroy: yes}, d2: {by-id: nvme-ACME_2}}
-"""
 
 
 def swept(iops: Callable[[int], float], deepest: int = 1024) -> tuple[Sweep, list[int]]:
@@ -77,10 +68,5 @@ def test_each_size_with_each_mix_is_a_trial_and_says_what_fio_does():
     ],
 )  # fmt: skip
 def test_what_cannot_be_measured_is_refused_with_its_place(tmp_path, body, at):
-    (tmp_path / "testbed.yaml").write_text(TESTBED)
-    text = f"experiment: x\ntestbed: testbed.yaml\nfactors: {{mode: [as-found]}}\nworkloads:\n  - storage-limit: {body}\n"
-    (tmp_path / "e.yaml").write_text(text)
-    with pytest.raises(SpecRefused) as caught:
-        load_experiment(tmp_path / "e.yaml")
-    fault, *_ = caught.value.faults
+    fault, *_ = refused(tmp_path, "storage-limit", body, BOTH)
     assert fault.line == 5 and fault.path.startswith(f"workloads.0.storage-limit.{at}")

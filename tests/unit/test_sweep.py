@@ -36,10 +36,9 @@ class SimulatedDut:
         asked = int((offer.rate or self.reach_pps) * offer.duration)
         sent = min(asked, int(self.reach_pps * offer.duration))
         received = min(sent, int(self.capacity_pps * offer.duration))
-        return Flow(
-            link=link, intended_frames=asked, sent_frames=sent, refused_frames=asked - sent, received_frames=received, lost_frames=sent - received,
-            duplicated_frames=0, reordered_frames=0, foreign_frames=0, sent_seconds=float(offer.duration), mean_frame_bytes=offer.mix.mean,
-            received_bytes=round(received * offer.mix.mean), latency=self.latency if received else None,
+        return Flow.counted(
+            link, asked=asked, sent=sent, received=received, seconds=float(offer.duration), frame_bytes=offer.mix.mean, reordered_frames=0,
+            latency=self.latency if received else None,
         )  # fmt: skip
 
 

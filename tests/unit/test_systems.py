@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from dutlab.dut import family
 from dutlab.errors import InputError, SpecRefused
+from dutlab.spec.known import BLACK_BOX, EXACT, LINUX, MANUAL, MDRAID
 from dutlab.spec.loader import load_testbed
 from dutlab.systems import SYSTEMS, system_of, windows
 from dutlab.systems.windows import WINDOWS, powershell
@@ -27,7 +28,10 @@ from pathlib import Path
 from dataclasses import replace
 from dutlab import systems
 from dutlab.systems.modes import ROUTER
-systems._BY_NAME["toyos"] = replace(systems.LINUX, name="toyos", title="ToyOS", kernel="Toy", modes=(ROUTER,), as_root=(("become",),))
+from dutlab.systems.linux import LINUX
+record = sys.modules["dutlab.systems.toyos"] = types.ModuleType("dutlab.systems.toyos")
+record.TOYOS = replace(LINUX, name="toyos", title="ToyOS", kernel="Toy", modes=(ROUTER,), as_root=(("become",),))
+systems._PATHS["toyos"] = "dutlab.systems.toyos:TOYOS"
 from dutlab.dut.black_box import AsFound
 from dutlab.dut.mode import Family
 toyos = sys.modules["dutlab.dut.toyos"] = types.ModuleType("dutlab.dut.toyos")
@@ -50,6 +54,11 @@ def test_a_new_family_is_known_to_testbeds_experiments_modes_and_hosts_by_its_ow
     done = subprocess.run([sys.executable, "-c", REGISTER, str(bed), str(experiment)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "toyos" not in SYSTEMS
+
+
+def test_the_registry_has_each_system_under_the_name_in_its_record() -> None:
+    assert {name: system.name for name, system in SYSTEMS.items()} == {name: name for name in SYSTEMS}
+    assert {BLACK_BOX, MANUAL, LINUX, MDRAID, EXACT} <= {*SYSTEMS}
 
 
 @pytest.mark.parametrize("name", sorted(SYSTEMS))

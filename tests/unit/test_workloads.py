@@ -13,11 +13,12 @@ import pytest
 from dutlab.analysis.compare import compare
 from dutlab.analysis.comparison import Pair
 from dutlab.analysis.verdict import Verdict
+from dutlab.by_path import named
 from dutlab.measures import direction_of
 from dutlab.spec import workloads
 from dutlab.spec.workloads import Need, WorkloadModel, model_of
 from dutlab.spec.workloads.frames import FrameWorkload
-from dutlab.workloads import WORKLOADS, WorkloadPlug, main_figures, named, plug_of, settable
+from dutlab.workloads import WORKLOADS, WorkloadPlug, main_figures, plug_of, settable
 
 
 @pytest.mark.parametrize("plug", WORKLOADS.values(), ids=lambda plug: plug.name)

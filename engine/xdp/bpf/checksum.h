@@ -157,8 +157,8 @@ static __always_inline int is_sound_usual(struct xdp_md *ctx, const void *data)
 	/* The pseudo header: addresses, which are in front of the UDP header, protocol and length. */
 	sum = rest + bpf_htons(length - 20) + bpf_htons(PROTO_UDP) + *(__u16 *)(data + 58);
 #pragma unroll
-	for (int i = 0; i < 4; i++)
-		sum += halves(*(__u64 *)(data + 26 + 8 * i));
+	for (int i = 0; i < 8; i++)
+		sum += *(__u32 *)(data + 26 + 4 * i);
 	return fold(sum) == 0xffff;
 }
 

@@ -23,11 +23,17 @@
 #define TOP_LOG2 36
 #define BUCKETS(steps_log2) ((TOP_LOG2 - (steps_log2) + 1) << (steps_log2))
 #define GAP_STEPS_LOG2 7
+#define FINE_LOG2 10
+#define COARSE_LOG2 7
 
 #define MAX_LANES 32
 #define HEAD_MAX 128
+/* Places in a plain frame: UDP over IPv4, without tags or options. */
+#define PLAIN_LEN 60
+#define PLAIN_SUM_AT 40
+#define PLAIN_PROBE_AT 42
 #define PAYLOAD_MAX 3400
-#define SENT_LOG 4096 /* stream of each of the last frames, for the place of a refusal; a power of two */
+#define SENT_LOG 4096 /* lane of each of the last frames, for the place of a refusal; a power of two */
 #define WRITTEN 32    /* paced frames that can be taken back; a power of two, and at least a bulk */
 
 /* Reasons why a sender has stopped sending. */
@@ -46,7 +52,35 @@ struct progress {
 	__u32 burst_left; /* remaining frames of the current burst */
 };
 
-/* The pace of the stream with the same number. */
+/* A stream, or the part of it that one CPU sends. */
+struct stream {
+	__u64 sequence; /* frames offered to the device and not taken back; so the number of the next, unless it is drawn (`split`) */
+	__u64 bytes;	/* offered, without FCS */
+	__u32 id;	/* number in the probe */
+	__u32 order_first, orders, order_at; /* order of the shapes: indices into `orders` */
+	__u32 flow_first, flows, flow_at;    /* flows == 0: the addresses of the shape */
+	__u32 counter; /* source of its numbers: an index into `numbers` */
+	__u64 refused; /* offered frames that were refused: the device's queue was full, or it went down */
+	__u64 unused;
+};
+
+/* One frame as it is sent: its headers, its length, and the sums of everything that does not change. */
+struct shape {
+	__u8 head[HEAD_MAX]; /* headers and probe; ports, addresses, checksums, sequence and time are filled in */
+	__u16 length;	     /* of the frame, without FCS */
+	__u8 addresses_at;   /* IPv4: source, destination; IPv6 the same; 0: no flow fields */
+	__u8 ports_at;	     /* source and destination port; ICMP: the identifier is at +0 and +2 is rewritten as given */
+	__u8 ip_sum_at;	     /* IPv4 header checksum; 0: none (IPv6) */
+	__u8 sum_at;	     /* checksum of UDP, TCP, ICMP; 0: none */
+	__u8 probe_at;
+	__u8 flags;	     /* SHAPE_* */
+	__u32 ip_base;	     /* sum of the IPv4 header without addresses, as native-endian 16-bit words */
+	__u32 base;	     /* sum of pseudo header, transport header and payload without flow fields, sequence and time */
+};
+#define SHAPE_UDP 1  /* a checksum of 0 is written as 0xffff (RFC 768) */
+#define SHAPE_IPV6 2
+
+/* A stream with its pace on one CPU. */
 struct lane {
 	__u64 gap_q24; /* time between two due times, in ns * 2^24; 0: as fast as possible. User space may change it. */
 	struct progress at;
@@ -55,6 +89,7 @@ struct lane {
 	__u32 burst;	   /* frames that leave together at each due time, at least 1 */
 	__u32 held;   /* frames that were taken back, because the device had no room, and have not been offered again */
 	__u64 behind_ns; /* time since which frames are taken back without the lane having caught up; 0: it has */
+	struct stream stream;
 };
 
 /* Fields that writing a paced frame changed, with their values from before. */
@@ -79,41 +114,17 @@ struct control {
 	__u64 seen_end_ns; /* when a paced program with a frame still due first saw that the end had passed */
 	__u32 clock_age;
 	__u32 log_head;
+	__u64 stamp; /* `now_ns` as it is in probes, and its part of the checksum with that of `shape`; for plain frames */
+	__u64 stamp_sum;
+	struct shape shape; /* the only one of its lane, where each lane has one */
 	struct lane lanes[MAX_LANES];
 	struct written written[WRITTEN];
 	/* Numbers of frames that came back, where CPUs share a stream's numbers, in descending order. At most one bulk of
 	 * them. */
 	__u64 returned[WRITTEN];
 	__u32 returned_count, unused;
+	__u64 unused_too[4]; /* no two CPUs write to one line of the cache */
 };
-
-/* A stream, or the part of it that one CPU sends. */
-struct stream {
-	__u64 sequence; /* frames offered to the device and not taken back; so the number of the next, unless it is drawn (`split`) */
-	__u64 bytes;	/* offered, without FCS */
-	__u32 id;	/* number in the probe */
-	__u32 order_first, orders, order_at; /* order of the shapes: indices into `orders` */
-	__u32 flow_first, flows, flow_at;    /* flows == 0: the addresses of the shape */
-	__u32 counter; /* source of its numbers: an index into `numbers` */
-	__u64 refused; /* offered frames that were refused: the device's queue was full, or it went down */
-	__u64 unused;  /* no two CPUs write to one line of the cache */
-};
-
-/* One frame as it is sent: its headers, its length, and the sums of everything that does not change. */
-struct shape {
-	__u8 head[HEAD_MAX]; /* headers and probe; ports, addresses, checksums, sequence and time are filled in */
-	__u16 length;	     /* of the frame, without FCS */
-	__u8 addresses_at;   /* IPv4: source, destination; IPv6 the same; 0: no flow fields */
-	__u8 ports_at;	     /* source and destination port; ICMP: the identifier is at +0 and +2 is rewritten as given */
-	__u8 ip_sum_at;	     /* IPv4 header checksum; 0: none (IPv6) */
-	__u8 sum_at;	     /* checksum of UDP, TCP, ICMP; 0: none */
-	__u8 probe_at;
-	__u8 flags;	     /* SHAPE_* */
-	__u32 ip_base;	     /* sum of the IPv4 header without addresses, as native-endian 16-bit words */
-	__u32 base;	     /* sum of pseudo header, transport header and payload without flow fields, sequence and time */
-};
-#define SHAPE_UDP 1  /* a checksum of 0 is written as 0xffff (RFC 768) */
-#define SHAPE_IPV6 2
 
 struct flow4 {
 	__u32 source, destination; /* as on the wire */

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ledger of received frames and their order (RFC 4737). */
+/* Ledger of received frames and their order (RFC 4737). `shared`: several queues. */
 #ifndef DUTLAB_LEDGER_H
 #define DUTLAB_LEDGER_H
 
 #include "packet.h"
-
-const volatile __u8 shared;	     /* several queues */
 
 struct search {
 	struct ledger *l;
@@ -81,7 +79,7 @@ static __always_inline enum verdict look_up(__u64 word, __u64 round, __u64 bit, 
 }
 
 /* Mark a sequence number. No word is cleared in advance: each word contains the round that it belongs to. */
-static __always_inline enum verdict mark(struct ledger *l, __u64 sequence)
+static __always_inline enum verdict mark(const int shared, struct ledger *l, __u64 sequence)
 {
 	__u64 *word = &l->window[(sequence >> WINDOW_WORD_LOG2) & (WINDOW_WORDS - 1)];
 	__u64 round = sequence >> WINDOW_LOG2, bit = 1ULL << (sequence & 31), then = 0, was;
@@ -105,7 +103,7 @@ static __always_inline enum verdict mark(struct ledger *l, __u64 sequence)
 }
 
 /* Advance NextExp; return whether the frame came after a higher one. */
-static __always_inline int is_reordered(struct ledger *l, __u64 sequence, __u64 arrival)
+static __always_inline int is_reordered(const int shared, struct ledger *l, __u64 sequence, __u64 arrival)
 {
 	__u64 next = l->next;
 

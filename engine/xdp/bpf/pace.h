@@ -12,10 +12,10 @@
 #define MAX_LAG_NS (100 * 1000 * 1000) /* HELD_MOST_NS of sender.rs */
 
 /* Features of a program. Each program of sender.bpf.c is `send` with other constants, so that the simplest trial,
- * one stream of equal frames at full speed, has no overhead for the others. */
+ * one stream of equal frames at full speed, has no overhead for the others. `send_plain` is written out. */
 struct mode {
 	__u32 lanes;
-	__u8 paced, one_shape, flows, log, gaps, bursts;
+	__u8 paced, one_shape, plain, flows, log, gaps, bursts;
 };
 
 struct wait {
@@ -104,13 +104,18 @@ static __always_inline __u32 note_gap(struct lane *l, __u32 at, __u64 now)
 	return row;
 }
 
-/* Return the time: paced lanes read the clock for each frame, others for each n-th, because reading costs a fifth of
- * a frame. Frames that share a reading count as a nanosecond apart, so that lanes at full speed take turns: the one
- * that waits longest is next. */
-static __always_inline __u64 time_now(const struct mode m, struct control *c)
+/* Return the time for a frame that is due at `due`. A frame of the only lane that was due at the last reading of its
+ * batch needs no other: the frames of a batch leave together anyway. Of several lanes some may be at full speed, which
+ * take turns by their times, so each frame reads the clock. Unpaced programs read it for each n-th frame, because
+ * reading costs a fifth of a frame. Their frames that share a reading count as a nanosecond apart, so that lanes take
+ * turns: the one that waits longest is next. */
+static __always_inline __u64 time_now(const struct mode m, struct control *c, __u32 slot, __u64 due)
 {
-	if (m.paced)
-		return bpf_ktime_get_ns();
+	if (m.paced) {
+		if (m.lanes != 1 || slot == 0 || due > c->now_ns)
+			c->now_ns = bpf_ktime_get_ns();
+		return c->now_ns;
+	}
 	if (c->clock_age == 0) {
 		c->now_ns = bpf_ktime_get_ns();
 		c->clock_age = CLOCK_EVERY;

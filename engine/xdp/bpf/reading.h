@@ -36,22 +36,30 @@ static __always_inline __s64 elapsed(__u64 from_ns, __u64 to_ns)
 	return (__s64)((to_ns - from_ns) << (64 - TIME_BITS)) >> (64 - TIME_BITS);
 }
 
-static __always_inline __u64 read_clock(__u64 sent_ns)
+/* Read the clock for a frame that was sent at `sent_ns`; return the time since then. */
+static __always_inline __s64 read_clock(__u64 sent_ns, __u64 *now_ns)
 {
-	__u32 zero = 0;
-	struct reading *r;
+	__u32 zero = 0, uses = clock_uses;
+	struct reading *r = uses > 1 ? bpf_map_lookup_elem(&readings, &zero) : NULL;
+	__u64 now, left;
+	__s64 age;
 
-	if (clock_uses <= 1)
-		return bpf_ktime_get_ns();
-	r = bpf_map_lookup_elem(&readings, &zero);
-	if (!r)
-		return bpf_ktime_get_ns();
-	if (r->uses_left == 0 || elapsed(sent_ns, r->now_ns) < 0) {
-		r->now_ns = bpf_ktime_get_ns();
-		r->uses_left = clock_uses;
+	if (r && (left = r->uses_left)) {
+		now = r->now_ns;
+		age = elapsed(sent_ns, now);
+		if (likely(age >= 0)) {
+			r->uses_left = left - 1;
+			*now_ns = now;
+			return age;
+		}
 	}
-	r->uses_left--;
-	return r->now_ns;
+	now = bpf_ktime_get_ns();
+	if (r) {
+		r->now_ns = now;
+		r->uses_left = uses - 1;
+	}
+	*now_ns = now;
+	return elapsed(sent_ns, now);
 }
 
 /* Discard the reading: the stack's handling of a passed frame takes time. */

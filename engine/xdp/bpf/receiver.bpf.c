@@ -9,8 +9,8 @@
 // that was left running, is counted as stale and goes on to the kernel.
 //
 // Several CPUs: totals are kept for each CPU and added up in user space. The ledger of a stream is shared by all,
-// changed by compare-and-swap where several queues exist (`shared`), and by plain stores where one queue exists, which
-// NAPI never runs on two CPUs at once. "Arrival" is then the order in which the CPUs reach the ledger, which is not
+// changed by compare-and-swap where several queues exist (`account_shared`), and by plain stores where one queue
+// exists, which NAPI never runs on two CPUs at once. "Arrival" is then the order in which the CPUs reach the ledger, which is not
 // that of the link where frames of several queues are compared. So `ways` follows each queue separately: a frame that
 // is overtaken there was reordered by the DUT.
 #include "checksum.h"
@@ -24,12 +24,12 @@ const volatile __u32 queues = 1;     /* receive queues that are counted separate
 const volatile __u8 by_cpu;	     /* and on each CPU: no poll shows the order in which two of them run */
 const volatile __u32 stream_count = 1;
 const volatile __u8 use_ids;	     /* look numbers up in `ids`; else they are contiguous */
-const volatile __u32 steps_log2 = 10;
+const volatile __u8 coarse;	     /* latencies in COARSE_LOG2 steps an octave, not FINE_LOG2 */
 
 /* Values that change between trials without reloading the program: written by user space before it is attached. */
 volatile struct {
 	__u64 first_id; /* the least number of a stream, where they are contiguous */
-	__u64 trial;	/* number in the probes of this trial */
+	__u64 trial;	/* number in the probes of this trial, as on the wire */
 } asked;
 
 #define NO_STREAM 0xffffffff
@@ -50,7 +50,7 @@ struct {
 	__type(value, struct ledger);
 } ledgers SEC(".maps");
 
-/* BUCKETS(steps_log2) entries for each tally. */
+/* BUCKETS entries for each tally. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -109,7 +109,10 @@ static __always_inline void note_latency(struct tally *t, __u32 row, __u64 seque
 		t->negative++;
 		return;
 	}
-	key = row * BUCKETS(steps_log2) + bucket_of(ns, steps_log2);
+	if (coarse)
+		key = row * BUCKETS(COARSE_LOG2) + bucket_of(ns, COARSE_LOG2);
+	else
+		key = row * BUCKETS(FINE_LOG2) + bucket_of(ns, FINE_LOG2);
 	n = bpf_map_lookup_elem(&latencies, &key);
 	if (n)
 		*n += 1;
@@ -164,37 +167,22 @@ static __always_inline int pass(__u32 cpu)
 	return XDP_PASS;
 }
 
-SEC("xdp")
-int account(struct xdp_md *ctx)
+static __always_inline int is_of_trial(const void *probe)
 {
-	void *data = (void *)(long)ctx->data, *data_end = (void *)(long)ctx->data_end, *probe;
-	__u32 stream, row, cpu = 0;
-	__u32 probe_at = 42;
-	int usual = 1;
+	return *(const __u16 *)(probe + PROBE_STAMP_AT) == (__u16)asked.trial;
+}
+
+/* Account for a frame with a probe; `usual`: it is UDP over IPv4 without tags or options, of at least SHORTEST bytes. */
+static __always_inline int take(struct xdp_md *ctx, const int shared, const int usual, const void *data, const void *data_end,
+				const void *probe, __u32 cpu)
+{
 	__u64 now, head, sequence, stamp, sent, arrival;
-	__s64 age;
+	__u32 stream, row;
 	struct ledger *l;
 	struct tally *t;
 	enum verdict v;
+	__s64 age;
 
-	if (shared) {
-		cpu = bpf_get_smp_processor_id();
-		if (unlikely(cpu >= cpus))
-			return misplaced();
-	}
-	/* The common frame: no tags, no options, UDP; not a fragment. */
-	if (!(data + SHORTEST <= data_end && *(__u16 *)(data + 12) == bpf_htons(ETH_IPV4) && *(__u8 *)(data + 14) == 0x45 &&
-	      *(__u8 *)(data + 23) == PROTO_UDP && !(*(__u16 *)(data + 20) & bpf_htons(0x3fff)))) {
-		struct found f = {};
-
-		usual = 0;
-		probe_at = find(ctx, &f);
-		if (!probe_at)
-			return pass(cpu);
-	}
-	probe = data + (probe_at & 0xff);
-	if (probe + PROBE_LEN > data_end || *(__u16 *)probe != bpf_htons(PROBE_MAGIC))
-		return pass(cpu);
 	head = bpf_be64_to_cpu(*(__u64 *)(probe + 2));
 	sequence = head & 0xffffffffffffULL;
 	stamp = bpf_be64_to_cpu(*(__u64 *)(probe + PROBE_STAMP_AT));
@@ -210,7 +198,7 @@ int account(struct xdp_md *ctx)
 	if (unlikely(stream >= stream_count)) {
 		struct others *o = bpf_map_lookup_elem(&others, &cpu);
 
-		if (stamp >> TIME_BITS != asked.trial)
+		if (!is_of_trial(probe))
 			return pass(cpu);
 		if (o)
 			o->unknown++;
@@ -222,22 +210,21 @@ int account(struct xdp_md *ctx)
 	if (!t || !l)
 		return XDP_ABORTED;
 	/* Check the checksum first: the trial's number and the time may be corrupted. Between trials nothing is checked. */
-	if (verify && t->begin_ns != ~0ULL && !(usual && data + SHORTEST <= data_end ? is_sound_usual(ctx, data) : is_sound(ctx))) {
+	if (verify && t->begin_ns != ~0ULL && unlikely(!(usual ? is_sound_usual(ctx, data) : is_sound(ctx)))) {
 		t->corrupted++;
-		if (stamp >> TIME_BITS == asked.trial)
+		if (is_of_trial(probe))
 			return XDP_DROP;
 		forget_clock();
 		return XDP_PASS;
 	}
-	if (unlikely(stamp >> TIME_BITS != asked.trial)) {
+	if (unlikely(!is_of_trial(probe))) {
 		t->stale++;
 		forget_clock();
 		return XDP_PASS;
 	}
 	/* On our clock; the time in a probe repeats every 78 hours. */
 	sent = stamp - t->sender_ahead_ns;
-	now = read_clock(sent);
-	age = elapsed(sent, now);
+	age = read_clock(sent, &now);
 	if (unlikely(now - age < t->begin_ns)) {
 		t->stale++;
 		return XDP_DROP;
@@ -249,7 +236,7 @@ int account(struct xdp_md *ctx)
 	}
 	t->bytes += data_end - data;
 	t->last_arrival_ns = now;
-	v = mark(l, sequence);
+	v = mark(shared, l, sequence);
 	if (unlikely(v != UNIQUE)) {
 		if (v == DUPLICATE)
 			t->duplicates++;
@@ -262,7 +249,7 @@ int account(struct xdp_md *ctx)
 		arrival = __sync_fetch_and_add(&l->arrivals, 1);
 		note_way(ctx, t, stream, cpu, sequence);
 	}
-	if (unlikely(is_reordered(l, sequence, arrival))) {
+	if (unlikely(is_reordered(shared, l, sequence, arrival))) {
 		t->reordered++;
 		note_extent(t, l, sequence, arrival);
 		if (!shared)
@@ -272,6 +259,55 @@ int account(struct xdp_md *ctx)
 		t->recent[arrival & (RECENT - 1)] = sequence;
 	note_latency(t, row, sequence, age);
 	return XDP_DROP;
+}
+
+/* Return the place of the probe in an uncommon frame, or 0. */
+__noinline int place(struct xdp_md *ctx)
+{
+	struct found f = {};
+
+	return find(ctx, &f);
+}
+
+static __always_inline int has_magic(const void *probe, const void *data_end)
+{
+	return probe + PROBE_LEN <= data_end && *(const __u16 *)probe == bpf_htons(PROBE_MAGIC);
+}
+
+static __always_inline int account(struct xdp_md *ctx, const int shared)
+{
+	const void *data = (const void *)(long)ctx->data, *data_end = (const void *)(long)ctx->data_end, *probe;
+	__u32 at, cpu = 0;
+
+	if (shared) {
+		cpu = bpf_get_smp_processor_id();
+		if (unlikely(cpu >= cpus))
+			return misplaced();
+	}
+	/* The common frame: no tags, no options, UDP; not a fragment. */
+	if (likely(data + SHORTEST <= data_end && *(const __u16 *)(data + 12) == bpf_htons(ETH_IPV4) &&
+		   *(const __u8 *)(data + 14) == 0x45 && *(const __u8 *)(data + 23) == PROTO_UDP &&
+		   !(*(const __u16 *)(data + 20) & bpf_htons(0x3fff)))) {
+		probe = data + PLAIN_PROBE_AT;
+		return has_magic(probe, data_end) ? take(ctx, shared, 1, data, data_end, probe, cpu) : pass(cpu);
+	}
+	at = place(ctx);
+	probe = data + (at & 0xff);
+	return at && has_magic(probe, data_end) ? take(ctx, shared, 0, data, data_end, probe, cpu) : pass(cpu);
+}
+
+/* Frames of one queue. */
+SEC("xdp")
+int account_alone(struct xdp_md *ctx)
+{
+	return account(ctx, 0);
+}
+
+/* Frames of several queues, or that several CPUs take. */
+SEC("xdp")
+int account_shared(struct xdp_md *ctx)
+{
+	return account(ctx, 1);
 }
 
 char _license[] SEC("license") = "GPL";

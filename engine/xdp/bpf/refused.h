@@ -38,14 +38,14 @@ struct blame {
 	__u32 row, at;
 };
 
-static long blame_one(__u32 i, struct blame *b)
+static long blame_one(__u32 i, const struct blame *b)
 {
-	__u32 at = b->row * SENT_LOG + ((b->at + i) & (SENT_LOG - 1));
-	__u32 *number = bpf_map_lookup_elem(&sent_log, &at);
-	struct stream *s = number ? bpf_map_lookup_elem(&streams, number) : NULL;
+	__u32 row = b->row, at = row * SENT_LOG + ((b->at + i) & (SENT_LOG - 1));
+	const __u32 *lane = bpf_map_lookup_elem(&sent_log, &at);
+	struct control *c = bpf_map_lookup_elem(&control, &row);
 
-	if (s)
-		s->refused++;
+	if (lane && c)
+		c->lanes[*lane & (MAX_LANES - 1)].stream.refused++;
 	return 0;
 }
 
@@ -54,7 +54,7 @@ static long blame_one(__u32 i, struct blame *b)
  * User space may steer the lane meanwhile; then it steers it again. */
 static long take_back(__u32 i, const struct blame *b)
 {
-	__u32 row = b->row, stream, gap_row;
+	__u32 row = b->row, gap_row;
 	struct control *c = bpf_map_lookup_elem(&control, &row);
 	struct written *w;
 	struct stream *s;
@@ -65,10 +65,7 @@ static long take_back(__u32 i, const struct blame *b)
 		return 1;
 	w = &c->written[(c->log_head - 1 - i) & (WRITTEN - 1)];
 	l = &c->lanes[w->lane & (MAX_LANES - 1)];
-	stream = row * lane_count + w->lane;
-	s = bpf_map_lookup_elem(&streams, &stream);
-	if (!s)
-		return 0;
+	s = &l->stream;
 	if (!l->gap_q24) {
 		s->refused++;
 		return 0;

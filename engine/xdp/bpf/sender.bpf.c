@@ -11,21 +11,17 @@
 #include "refused.h"
 #include "write.h"
 
-static __always_inline struct shape *next_shape(const struct mode m, struct stream *s)
+static __always_inline const struct shape *next_shape(const struct mode m, const struct control *c, struct stream *s)
 {
-	__u32 key = 0;
+	__u32 at = s->order_first + s->order_at;
+	const __u32 *key;
 
-	if (!m.one_shape || several) {
-		__u32 at = s->order_first + (m.one_shape ? 0 : s->order_at);
-		const __u32 *shape = bpf_map_lookup_elem(&orders, &at);
-
-		if (!m.one_shape && ++s->order_at >= s->orders)
-			s->order_at = 0;
-		if (!shape)
-			return NULL;
-		key = *shape;
-	}
-	return bpf_map_lookup_elem(&shapes, &key);
+	if (m.one_shape)
+		return &c->shape;
+	key = bpf_map_lookup_elem(&orders, &at);
+	if (++s->order_at >= s->orders)
+		s->order_at = 0;
+	return key ? bpf_map_lookup_elem(&shapes, key) : NULL;
 }
 
 /* End sending; but a paced batch that has begun may come back, so wait for it. */
@@ -34,13 +30,22 @@ static __always_inline int end(const struct mode m, struct control *c, __u32 slo
 	return m.paced && slot ? XDP_DROP : halt(c, why, now);
 }
 
+/* User space ends the call by a signal; until then, do not use up the call's repetitions. */
+static __always_inline int halted(struct control *c)
+{
+	__u64 now = bpf_ktime_get_ns();
+
+	spin(~0ULL, now);
+	return halt(c, c->halt, now);
+}
+
 static __always_inline int send(struct xdp_md *ctx, const struct mode m)
 {
-	__u32 row = row_here(), lane = 0, slot = 0, gap_row = ~0U, at;
+	__u32 row = row_here(), lane = 0, slot = 0, gap_row = ~0U;
 	struct control *c = bpf_map_lookup_elem(&control, &row);
+	const struct shape *sh;
 	struct written *w;
 	struct stream *s;
-	struct shape *sh;
 	struct lane *l;
 	__u64 now, due, number;
 
@@ -50,14 +55,8 @@ static __always_inline int send(struct xdp_md *ctx, const struct mode m)
 		slot = c->slot;
 		c->slot = slot + 1 >= batch ? 0 : slot + 1;
 	}
-	if (unlikely(c->halt)) {
-		/* User space ends the call by a signal; until then, do not use up the call's repetitions. */
-		now = bpf_ktime_get_ns();
-		spin(~0ULL, now);
-		return halt(c, c->halt, now);
-	}
-	now = time_now(m, c);
-
+	if (unlikely(c->halt))
+		return halted(c);
 	if (m.lanes == 1) {
 		due = due_of(m, &c->lanes[0]);
 	} else {
@@ -74,8 +73,9 @@ static __always_inline int send(struct xdp_md *ctx, const struct mode m)
 			}
 		}
 	}
+	now = time_now(m, c, slot, due);
 	if (m.paced && now < due && slot == 0 && due != ~0ULL)
-		now = spin(due < c->end_ns ? due : c->end_ns, now);
+		now = c->now_ns = spin(due < c->end_ns ? due : c->end_ns, now);
 	if (unlikely(now >= c->end_ns) &&
 	    (!m.paced || due >= c->end_ns || too_late(&c->lanes[lane & (MAX_LANES - 1)], &c->seen_end_ns, now, c->end_ns)))
 		return end(m, c, slot, due == ~0ULL ? HALT_ALL_SENT : HALT_TIME_UP, now);
@@ -97,25 +97,23 @@ static __always_inline int send(struct xdp_md *ctx, const struct mode m)
 		w->lane_at = l->at;
 		w->begun_ns = c->begun_ns;
 	}
-	at = row * m.lanes + lane;
-	s = bpf_map_lookup_elem(&streams, &at);
-	if (!s)
-		return XDP_ABORTED;
+	s = &l->stream;
 	if (m.paced) {
 		w->bytes = s->bytes;
 		w->order_at = s->order_at;
 		w->flow_at = s->flow_at;
 	}
 	number = next_number(m, c, s);
-	sh = next_shape(m, s);
-	if (!sh || write_frame(m, ctx, s, sh, number, now))
+	sh = next_shape(m, c, s);
+	if (!sh || (m.plain ? write_plain(ctx, sh, number, stamp_of(now), sh->base + halves(stamp_of(now))) :
+			      write_frame(m, ctx, s, sh, number, now)))
 		return XDP_ABORTED;
 	if (unlikely(!c->begun_ns))
 		c->begun_ns = now;
 	s->sequence++;
 	s->bytes += sh->length;
 	if (m.gaps)
-		gap_row = note_gap(l, at, now);
+		gap_row = note_gap(l, row * m.lanes + lane, now);
 	if (m.paced) {
 		w->gap_row = gap_row;
 		w->number = number;
@@ -125,7 +123,7 @@ static __always_inline int send(struct xdp_md *ctx, const struct mode m)
 		__u32 *entry = bpf_map_lookup_elem(&sent_log, &head);
 
 		if (entry)
-			*entry = at;
+			*entry = lane;
 	}
 	if (m.paced || m.log)
 		c->log_head++;
@@ -133,18 +131,69 @@ static __always_inline int send(struct xdp_md *ctx, const struct mode m)
 	return bpf_redirect(egress_ifindex, 0);
 }
 
-/* One stream of equal frames at full speed. */
-SEC("xdp")
-int send_full(struct xdp_md *ctx)
+/* Look at the clock, and at all that can end sending, for CLOCK_EVERY frames. Return XDP_PASS to send them. */
+static __always_inline int look(struct control *c)
 {
-	return send(ctx, (struct mode){.lanes = 1, .one_shape = 1});
+	__u64 now;
+
+	if (unlikely(c->halt))
+		return halted(c);
+	now = c->now_ns = bpf_ktime_get_ns();
+	if (unlikely(now >= c->end_ns))
+		return halt(c, HALT_TIME_UP, now);
+	if (unlikely(now < c->lanes[0].at.last_ns))
+		return XDP_DROP;
+	if (unlikely(!c->begun_ns))
+		c->begun_ns = now;
+	c->stamp = stamp_of(now);
+	c->stamp_sum = c->shape.base + halves(c->stamp);
+	c->clock_age = CLOCK_EVERY;
+	return XDP_PASS;
 }
 
-/* One stream of equal frames at full speed, with many flows. */
+/* One stream of equal plain frames at full speed. This is `send` without everything that such a trial does not need;
+ * it looks for the end at each reading of the clock. */
+SEC("xdp")
+int send_plain(struct xdp_md *ctx)
+{
+	__u32 row = row_here();
+	struct control *c = bpf_map_lookup_elem(&control, &row);
+	struct stream *s;
+	struct lane *l;
+
+	if (!c)
+		return XDP_ABORTED;
+	l = &c->lanes[0];
+	s = &l->stream;
+	if (unlikely(!l->frames_left))
+		return c->halt ? halted(c) : halt(c, HALT_ALL_SENT, bpf_ktime_get_ns());
+	if (!c->clock_age) {
+		int action = look(c);
+
+		if (action != XDP_PASS)
+			return action;
+	}
+	c->clock_age--;
+	l->frames_left--;
+	if (write_plain(ctx, &c->shape, next_number((struct mode){.one_shape = 1}, c, s), c->stamp, c->stamp_sum))
+		return XDP_ABORTED;
+	s->sequence++;
+	s->bytes += c->shape.length;
+	return bpf_redirect(egress_ifindex, 0);
+}
+
+/* One stream of equal frames at full speed, with or without many flows. */
 SEC("xdp")
 int send_flows(struct xdp_md *ctx)
 {
 	return send(ctx, (struct mode){.lanes = 1, .one_shape = 1, .flows = 1});
+}
+
+/* One stream of equal plain frames at a pace. */
+SEC("xdp")
+int send_plain_paced(struct xdp_md *ctx)
+{
+	return send(ctx, (struct mode){.lanes = 1, .paced = 1, .one_shape = 1, .plain = 1, .gaps = 1});
 }
 
 /* One stream of equal frames at a pace. */

@@ -13,7 +13,7 @@ const volatile __u32 data_len;	    /* length of the pages: the longest frame, pl
 const volatile __u8 paced;	    /* any lane has a gap */
 const volatile __u8 fixed_probe_at; /* the same in all shapes, or 0 */
 const volatile __u8 fixed_sum_at;
-const volatile __u8 keep_log;	    /* remember the stream of each frame, for the places of refusals */
+const volatile __u8 keep_log;	    /* remember the lane of each frame, for the places of refusals */
 const volatile __u8 rewrite_payload; /* the receiver of a page may write to it: veth */
 const volatile __u8 cut_each;	     /* so that the kernel rebuilds its metadata of a page when it comes back */
 const volatile __u8 several;	     /* several CPUs send, each with its own row in the maps of lanes */
@@ -45,14 +45,6 @@ struct {
 	__type(key, __u32);
 	__type(value, __u64);
 } numbers SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct stream);
-} streams SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

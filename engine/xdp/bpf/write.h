@@ -97,11 +97,56 @@ static __always_inline __u64 next_number(const struct mode m, struct control *c,
 	return number;
 }
 
+/* Write the bytes behind the copied head where the receiver of the page may have written to them, and cut the frame to
+ * its length. */
+static __always_inline int write_rest(struct xdp_md *ctx, const struct shape *sh, __u32 len, int cut)
+{
+	if (rewrite_payload && sh->length > len) {
+		__u32 zero = 0, rest = sh->length - len;
+		struct payload *p = bpf_map_lookup_elem(&payloads, &zero);
+
+		if (!p || rest == 0 || rest > PAYLOAD_MAX || bpf_xdp_store_bytes(ctx, len, p->bytes, rest))
+			return -1;
+	}
+	if (cut && sh->length < data_len)
+		return bpf_xdp_adjust_tail(ctx, (int)sh->length - (int)data_len);
+	return 0;
+}
+
+/* Return the time of writing as it is in the probe. */
+static __always_inline __u64 stamp_of(__u64 now)
+{
+	return bpf_cpu_to_be64((now & TIME_MASK) | trial << TIME_BITS);
+}
+
+/* Write a plain frame, whose places are known to the compiler. `stamped` is the sum without the number. */
+static __always_inline int write_plain(struct xdp_md *ctx, const struct shape *sh, __u64 number, __u64 stamp, __u64 stamped)
+{
+	void *data = (void *)(long)ctx->data, *data_end = (void *)(long)ctx->data_end;
+	__u64 sequence = bpf_cpu_to_be64(number << 16), *to = data;
+	const __u64 *from = (const __u64 *)sh->head;
+	__u16 sum;
+
+	if (data + PLAIN_LEN > data_end)
+		return -1;
+#pragma unroll
+	for (int i = 0; i < PLAIN_SUM_AT / 8; i++)
+		to[i] = from[i];
+	/* Magic number and stream. */
+	*(__u32 *)(data + PLAIN_PROBE_AT) = *(const __u32 *)(sh->head + PLAIN_PROBE_AT);
+	/* The second store overwrites the two surplus bytes of the first. */
+	*(__u64 *)(data + PLAIN_PROBE_AT + PROBE_SEQUENCE_AT) = sequence;
+	*(__u64 *)(data + PLAIN_PROBE_AT + PROBE_STAMP_AT) = stamp;
+	sum = ~fold(stamped + halves(sequence));
+	*(__u16 *)(data + PLAIN_SUM_AT) = sum ?: 0xffff;
+	return write_rest(ctx, sh, PLAIN_LEN, cut_each);
+}
+
 static __always_inline int write_frame(const struct mode m, struct xdp_md *ctx, struct stream *s, const struct shape *sh,
 				       __u64 number, __u64 now)
 {
 	void *data = (void *)(long)ctx->data, *data_end = (void *)(long)ctx->data_end;
-	__u64 sequence = bpf_cpu_to_be64(number << 16), stamp = bpf_cpu_to_be64((now & TIME_MASK) | trial << TIME_BITS);
+	__u64 sequence = bpf_cpu_to_be64(number << 16), stamp = stamp_of(now);
 	__u32 len = head_len;
 	__u64 sum = sh->base;
 	__u16 value;
@@ -125,16 +170,7 @@ static __always_inline int write_frame(const struct mode m, struct xdp_md *ctx, 
 	if (!value && (sh->flags & SHAPE_UDP))
 		value = 0xffff;
 	*at = value;
-	if (rewrite_payload && sh->length > len) {
-		__u32 zero = 0, rest = sh->length - len;
-		struct payload *p = bpf_map_lookup_elem(&payloads, &zero);
-
-		if (!p || rest == 0 || rest > PAYLOAD_MAX || bpf_xdp_store_bytes(ctx, len, p->bytes, rest))
-			return -1;
-	}
-	if ((!m.one_shape || cut_each) && sh->length < data_len)
-		return bpf_xdp_adjust_tail(ctx, (int)sh->length - (int)data_len);
-	return 0;
+	return write_rest(ctx, sh, len, !m.one_shape || cut_each);
 }
 
 #endif

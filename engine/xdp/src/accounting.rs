@@ -3,7 +3,7 @@
 //! The verifier takes a fifth of a second of CPU time for this program, more than all other work around a short trial.
 //! So a loaded program stays loaded after its trial, and serves the next one that differs from it only in values.
 
-use crate::contract::{self, Ledger, NO_STREAM, Others, Tally};
+use crate::contract::{self, COARSE_LOG2, FINE_LOG2, Ledger, NO_STREAM, Others, Tally};
 use crate::error::{Why, XdpError};
 use crate::setup::small;
 use crate::shared::SharedArray;
@@ -15,10 +15,7 @@ use aya::{Ebpf, EbpfLoader};
 use std::ops::{Deref, DerefMut};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Latency resolution, as a power of two: 1/1024 of the value; with many rows of totals 1/128, to save memory (30 kB a
-/// row, not 216).
-const FINE_LOG2: u32 = 10;
-const COARSE_LOG2: u32 = 7;
+/// Rows of totals from which on latencies are coarse, to save memory (30 kB a row, not 216).
 const FINE_ROWS: usize = 256;
 /// Frames of one poll that share a reading of the clock.
 const CLOCK_USES: u32 = 16;
@@ -55,6 +52,11 @@ impl Shape {
 
     pub(crate) fn steps_log2(&self) -> u32 {
         if self.rows() <= FINE_ROWS { FINE_LOG2 } else { COARSE_LOG2 }
+    }
+
+    /// Name of its program.
+    fn program(&self) -> &'static str {
+        if self.shared { "account_shared" } else { "account_alone" }
     }
 
     /// Number of ways of a stream: see `ways` of `receiver.bpf.c`.
@@ -114,21 +116,20 @@ impl Accounting {
 
     fn load(shape: Shape) -> Result<Self, XdpError> {
         let btf = system::kernel_types();
-        let (shared, verify) = (u8::from(shape.shared), u8::from(shape.verify));
-        let by_cpu = u8::from(shape.by_cpu);
+        let (verify, by_cpu) = (u8::from(shape.verify), u8::from(shape.by_cpu));
         let use_ids = u8::from(shape.scattered_to.is_some());
         // Without the observer of polls, it is unknown when a reading of the clock is too old.
         let clock_uses = if shape.clock_for_each_frame || btf.is_none() { 1 } else { CLOCK_USES };
-        let (count, cpu_count, steps_log2) = (small(shape.streams), small(shape.cpus), shape.steps_log2());
+        let (count, cpu_count) = (small(shape.streams), small(shape.cpus));
+        let coarse = u8::from(shape.steps_log2() == COARSE_LOG2);
         let mut loader = EbpfLoader::new();
         loader
             .btf(btf)
-            .override_global("shared", &shared, true)
             .override_global("verify", &verify, true)
             .override_global("use_ids", &use_ids, true)
             .override_global("cpus", &cpu_count, true)
             .override_global("stream_count", &count, true)
-            .override_global("steps_log2", &steps_log2, true)
+            .override_global("coarse", &coarse, true)
             .override_global("queues", &shape.queues, true)
             .override_global("by_cpu", &by_cpu, true)
             .override_global("clock_uses", &clock_uses, true)
@@ -146,7 +147,7 @@ impl Accounting {
         if let Some(btf) = btf.filter(|_| clock_uses > 1) {
             program::<BtfTracePoint>(&mut bpf, OBSERVER)?.load("napi_poll", btf).map_err(load_failed)?;
         }
-        program::<Xdp>(&mut bpf, "account")?.load().map_err(load_failed)?;
+        program::<Xdp>(&mut bpf, shape.program())?.load().map_err(load_failed)?;
         Ok(Self {
             shape,
             tallies: SharedArray::map(&bpf, "tallies", shape.rows())?,
@@ -172,7 +173,7 @@ impl Accounting {
             }
         }
         let first = streams.first().map_or(0, |id| u64::from(*id));
-        let asked = [first, u64::from(trial.number)];
+        let asked = [first, u64::from(trial.number.to_be())];
         let missing = || XdpError::new("", "map", Why::Other("the object has no map .bss".into()));
         let failed = |e| XdpError::load("", "bpf(BPF_MAP_UPDATE_ELEM)", &e);
         let mut map = Array::<_, [u64; 2]>::try_from(self.bpf.map_mut(".bss").ok_or_else(missing)?).map_err(failed)?;
@@ -195,7 +196,7 @@ impl Accounting {
 
     /// Returns the program to attach.
     pub(crate) fn program(&mut self) -> Result<&mut Xdp, XdpError> {
-        program(&mut self.bpf, "account")
+        program(&mut self.bpf, self.shape.program())
     }
 
     fn bytes(&self) -> usize {

@@ -5,12 +5,18 @@ use crate::shared::Words;
 pub(crate) const PROBE_LEN: usize = 18;
 pub(crate) const MAX_LANES: usize = 32;
 pub(crate) const HEAD_MAX: usize = 128;
+pub(crate) const PLAIN_LEN: usize = 60;
+pub(crate) const PLAIN_SUM_AT: u8 = 40;
+pub(crate) const PLAIN_PROBE_AT: u8 = 42;
 pub(crate) const PAYLOAD_MAX: usize = 3400;
 pub(crate) const SENT_LOG: usize = 4096;
 pub(crate) const WRITTEN: usize = 32;
 pub(crate) const RECENT: usize = 4;
 pub(crate) const SOURCES: usize = 16;
 pub(crate) const GAP_STEPS_LOG2: u32 = 7;
+/// Resolution of latencies, as a power of two: 1/1024 of the value, or 1/128.
+pub(crate) const FINE_LOG2: u32 = 10;
+pub(crate) const COARSE_LOG2: u32 = 7;
 pub(crate) const WINDOW_WORDS: usize = 4096;
 pub(crate) const JUMPS: usize = 64;
 
@@ -49,6 +55,7 @@ pub(crate) struct Lane {
     pub(crate) burst: u32,
     pub(crate) held: u32,
     pub(crate) behind_ns: u64,
+    pub(crate) stream: Stream,
 }
 
 #[repr(C)]
@@ -71,11 +78,14 @@ pub(crate) struct Control {
     pub(crate) seen_end_ns: u64,
     pub(crate) clock_age: u32,
     pub(crate) log_head: u32,
+    pub(crate) stamp: u64,
+    pub(crate) stamp_sum: u64,
+    pub(crate) shape: Shape,
     pub(crate) lanes: [Lane; MAX_LANES],
     pub(crate) written: [Written; WRITTEN],
     pub(crate) returned: [u64; WRITTEN],
     pub(crate) returned_count: u32,
-    pub(crate) unused: u32,
+    pub(crate) unused: [u32; 9],
 }
 
 #[repr(C)]
@@ -108,6 +118,30 @@ pub(crate) struct Shape {
     pub(crate) flags: u8,
     pub(crate) ip_base: u32,
     pub(crate) base: u32,
+}
+
+impl Default for Shape {
+    fn default() -> Self {
+        Self {
+            head: [0; HEAD_MAX],
+            length: 0,
+            addresses_at: 0,
+            ports_at: 0,
+            ip_sum_at: 0,
+            sum_at: 0,
+            probe_at: 0,
+            flags: 0,
+            ip_base: 0,
+            base: 0,
+        }
+    }
+}
+
+impl Shape {
+    /// Returns true for UDP over IPv4 without tags or options, which `send_plain` writes.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.flags == SHAPE_UDP && self.sum_at == PLAIN_SUM_AT && self.probe_at == PLAIN_PROBE_AT
+    }
 }
 
 #[repr(C)]
@@ -236,9 +270,10 @@ unsafe impl Words for Others {}
 
 const _: () = {
     assert!(size_of::<Progress>() == 40);
-    assert!(size_of::<Lane>() == 80);
+    assert!(size_of::<Lane>() == 80 + size_of::<Stream>());
     assert!(size_of::<Written>() == 80);
-    assert!(size_of::<Control>() == 64 + MAX_LANES * size_of::<Lane>() + WRITTEN * (size_of::<Written>() + 8));
+    assert!(size_of::<Control>() == 256 + MAX_LANES * size_of::<Lane>() + WRITTEN * (size_of::<Written>() + 8));
+    assert!(size_of::<Control>().is_multiple_of(64));
     assert!(size_of::<Stream>() == 64);
     assert!(size_of::<Shape>() == 144);
     assert!(size_of::<Flow4>() == 16);

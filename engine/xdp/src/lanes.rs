@@ -1,6 +1,6 @@
 //! Mapped memory that the sending programs share with this process: the progress of each lane, and its instructions.
 
-use crate::contract::{self, Control, GAP_STEPS_LOG2, Lane, Refusals, Stream};
+use crate::contract::{self, Control, GAP_STEPS_LOG2, Lane, Refusals};
 use crate::error::{Why, XdpError};
 use crate::histogram::Histogram;
 use crate::live::Words;
@@ -25,7 +25,6 @@ pub(crate) struct Cell {
 /// Maps of a sender, by lane: a part of a stream on one CPU.
 pub(crate) struct Lanes {
     control: SharedArray<Control>,
-    streams: SharedArray<Stream>,
     refusals: SharedArray<Refusals>,
     gaps: SharedArray<u64>,
     /// Next number of each stream that CPUs share.
@@ -36,22 +35,17 @@ pub(crate) struct Lanes {
 }
 
 impl Lanes {
-    /// Maps them. `first` is the state of each stream before its first frame.
-    pub(crate) fn map(bpf: &Ebpf, rows: &[Row], width: usize, first: &[Stream]) -> Result<Self, XdpError> {
+    /// Maps them, for so many `streams`.
+    pub(crate) fn map(bpf: &Ebpf, rows: &[Row], width: usize, streams: usize) -> Result<Self, XdpError> {
         let (count, buckets) = (rows.len(), contract::buckets(GAP_STEPS_LOG2));
-        let lanes = Self {
+        Ok(Self {
             control: SharedArray::map(bpf, "control", count)?,
-            streams: SharedArray::map(bpf, "streams", count * width)?,
             refusals: SharedArray::map(bpf, "refusals", count)?,
             gaps: SharedArray::map(bpf, "gaps", count * width * buckets)?,
-            numbers: SharedArray::map(bpf, "numbers", first.len())?,
+            numbers: SharedArray::map(bpf, "numbers", streams)?,
             cells: cells(rows),
             width,
-        };
-        for cell in &lanes.cells {
-            lanes.streams.set(cell.row * width + cell.lane, first[cell.part.stream]);
-        }
-        Ok(lanes)
+        })
     }
 
     /// Returns the row and the part of each lane.
@@ -84,7 +78,7 @@ impl Lanes {
     /// Returns the position of a lane.
     pub(crate) fn standing(&self, lane: usize) -> Standing {
         let l = self.lane(lane);
-        Standing { taken: self.stream(lane).sequence + l.at.missed, last_due_ns: l.at.last_ns }
+        Standing { taken: l.stream.sequence + l.at.missed, last_due_ns: l.at.last_ns }
     }
 
     /// Sets the gap of a paced lane (`None`: a pause), and a new due time of its last frame, if given. Takes effect
@@ -129,12 +123,6 @@ impl Lanes {
         // SAFETY: the index is checked, and the lane belongs to the mapping; this process writes only whole words of
         // it.
         unsafe { load(&raw const (*self.control.pointer(row)).lanes[lane]) }
-    }
-
-    /// Returns the counters of its stream on its CPU.
-    pub(crate) fn stream(&self, lane: usize) -> Stream {
-        let Cell { row, lane, .. } = self.cells[lane];
-        self.streams.get(row * self.width + lane)
     }
 
     /// Returns a program's state. The thread writes `halt`, half of a word, so it cannot be copied as a whole.

@@ -35,6 +35,8 @@ mod sender;
 mod sent;
 mod setup;
 mod shared;
+#[cfg(test)]
+mod sums;
 mod system;
 mod template;
 mod transmit;

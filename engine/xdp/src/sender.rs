@@ -72,7 +72,7 @@ impl XdpSender {
         let told = Facts { ifindex: facts.index, log: keeps_log, rewrite, cut_each, data_len: small(data_len) };
         let mut bpf = setup::load(iface, plan, &t, &told)?;
         let maps = |e: XdpError| XdpError { iface: iface.into(), ..e };
-        let lanes = Lanes::map(&bpf, &plan.rows, plan.width(), &t.streams).map_err(maps)?;
+        let lanes = Lanes::map(&bpf, &plan.rows, plan.width(), t.streams.len()).map_err(maps)?;
         fill_rows(&bpf, &plan.rows).map_err(maps)?;
         fill_payload(&mut bpf, page.get(plan.copied_head()..).unwrap_or(&[])).map_err(maps)?;
         fill(&bpf, "shapes", &t.shapes).map_err(maps)?;
@@ -90,7 +90,7 @@ impl XdpSender {
         // Loading took time. A plan that is shifted stays whole; one that begins at once must catch up.
         let start_ns = (clock::monotonic().0 + SETUP_NS).max(plan.start_ns);
         for (i, row) in plan.rows.iter().enumerate() {
-            lanes.begin(i, &control_of(plan, row, start_ns).map_err(|why| XdpError::new(iface, "plan", why))?);
+            lanes.begin(i, &control_of(plan, &t, row, start_ns).map_err(|why| XdpError::new(iface, "plan", why))?);
         }
         system::install_wake_signal().map_err(|e| XdpError::system(iface, "sigaction", e))?;
 
@@ -278,9 +278,10 @@ impl XdpSender {
     /// Returns the counters so far; final once sending has ended.
     pub(crate) fn report(&self) -> SendReport {
         let rows: Vec<_> = (0..self.workers.len()).map(|row| self.row_so_far(row)).collect();
-        let lane = |(i, cell): (usize, &Cell)| {
+        let lane = |cell: &Cell| {
             let (control, refusals, behind) = &rows[cell.row];
-            let (stream, lane) = (self.lanes.stream(i), &control.lanes[cell.lane]);
+            let lane = &control.lanes[cell.lane];
+            let stream = &lane.stream;
             let backlog = backlog(control, cell.lane, self.end_ns);
             let shared = cell.part.of > 1;
             SentLane {
@@ -300,7 +301,7 @@ impl XdpSender {
                 gaps: self.lanes.gaps(cell),
             }
         };
-        let lanes = self.lanes.cells().iter().enumerate().map(lane).collect();
+        let lanes = self.lanes.cells().iter().map(lane).collect();
         let instants = |of: fn(&Control) -> u64| rows.iter().map(move |(c, ..)| of(c)).filter(|n| *n != 0);
         SendReport {
             begun_ns: instants(|c| c.begun_ns).min(),

@@ -1,6 +1,6 @@
 //! Setup of the program from the plan: its tables, its constants, its initial state.
 
-use crate::contract::{self, Control, Flow4, Flow6, GAP_STEPS_LOG2, PAYLOAD_MAX, SENT_LOG, Shape, Stream};
+use crate::contract::{self, Control, Flow4, Flow6, GAP_STEPS_LOG2, PAYLOAD_MAX, PLAIN_LEN, SENT_LOG, Shape, Stream};
 use crate::error::{Why, XdpError};
 use crate::flow::{Flow, flow4, flow6, ports_bytes};
 use crate::plan::{Pace, XdpPlan};
@@ -129,12 +129,16 @@ pub(crate) fn program_for(plan: &XdpPlan, t: &Tables) -> &'static str {
     let bursts = plan.lanes.iter().any(|l| matches!(l.pace, Pace::Bursts { .. }));
     let one_shape =
         plan.lanes.iter().all(|l| l.templates.len() == 1) && t.shapes.iter().all(|s| s.length == t.shapes[0].length);
+    let is_plain = t.flows4.is_empty()
+        && t.flows6.is_empty()
+        && plan.copied_head() == PLAIN_LEN
+        && t.shapes.iter().all(Shape::is_plain);
     if plan.width() > 1 || !one_shape || bursts || usize::from(t.shapes[0].length) < plan.copied_head() {
         "send_any"
     } else if is_paced(plan) {
-        "send_paced"
-    } else if t.flows4.is_empty() && t.flows6.is_empty() {
-        "send_full"
+        if is_plain { "send_plain_paced" } else { "send_paced" }
+    } else if is_plain {
+        "send_plain"
     } else {
         "send_flows"
     }
@@ -167,7 +171,6 @@ pub(crate) fn load(iface: &str, plan: &XdpPlan, t: &Tables, facts: &Facts) -> Re
         ("refusals", rows),
         ("sent_log", rows * SENT_LOG),
         ("numbers", plan.lanes.len()),
-        ("streams", cells),
         ("orders", t.orders.len()),
         ("shapes", t.shapes.len()),
         ("flows4", t.flows4.len()),
@@ -193,11 +196,13 @@ pub(crate) fn end_of(plan: &XdpPlan, start_ns: u64) -> u64 {
     plan.duration_ns.map_or(u64::MAX, |d| start_ns.saturating_add(d))
 }
 
-/// Returns the initial state of the program on one CPU.
-pub(crate) fn control_of(plan: &XdpPlan, row: &Row, start_ns: u64) -> Result<Control, Why> {
+/// Returns the initial state of the program on one CPU. Its shape is used only where its one lane has only that.
+pub(crate) fn control_of(plan: &XdpPlan, t: &Tables, row: &Row, start_ns: u64) -> Result<Control, Why> {
     let mut c = Control { end_ns: end_of(plan, start_ns), ..Control::default() };
     for (lane, part) in c.lanes.iter_mut().zip(&row.parts) {
         let p = &plan.lanes[part.stream];
+        lane.stream = t.streams[part.stream];
+        c.shape = t.shapes[t.orders[lane.stream.order_first as usize] as usize];
         let (gap_q24, burst) = p.pace.slowed(part.of).gap_and_burst()?;
         // The first frame is due at the start, plus as many gaps of the stream as its place: one gap of this part after
         // a virtual previous frame.

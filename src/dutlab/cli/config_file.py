@@ -31,8 +31,8 @@ ON_THE_COMMAND_LINE = frozenset({"trust", "take-over", "force-port", "reset", "y
 """Options that skip a safety check: they must be given each time."""
 _OF_TEST = ("test", "lab")
 """Option that may not be in the file: `dutlab test --lab` starts itself inside the lab, without --lab."""
-_HEADER = re.compile(r"\s*\[\s*([^\[\]]+?)\s*\]")
-_KEY = re.compile(r"\s*([A-Za-z0-9_.\"'-]+)\s*=")
+_HEADER = r"\s*\[\s*([^\[\]]+?)\s*\]"
+_KEY = r"\s*([A-Za-z0-9_.\"'-]+)\s*="
 
 
 @dataclass(frozen=True)
@@ -89,10 +89,10 @@ def _lines(text: str) -> dict[tuple[str, ...], int]:
     line_by_key: dict[tuple[str, ...], int] = {}
     table: tuple[str, ...] = ()
     for number, line in enumerate(text.splitlines(), 1):
-        if header := _HEADER.match(line):
+        if header := re.match(_HEADER, line):
             table = _parts(header[1])
             line_by_key.setdefault(table, number)
-        elif key := _KEY.match(line):
+        elif key := re.match(_KEY, line):
             line_by_key.setdefault((*table, *_parts(key[1])), number)
     return line_by_key
 

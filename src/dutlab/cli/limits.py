@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from pydantic import ValidationError
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from dutlab.physics.ceilings.storage import DriveRating
     from dutlab.physics.ceilings.tunnel import TunnelWrapping
 
+_Command = TypeVar("_Command", bound=Callable[..., object])
 _SPEED = click.option("--speed", type=BIT_RATE, required=True, help="Speed of the link, as in 10G.")
 _MTU = click.option("--mtu", type=int, default=1500, show_default=True, help="MTU of IP packets, bytes.")
 _IP = click.option("--ip", "ip_version", type=click.Choice(["4", "6"]), default="4", show_default=True, help="IP version.")
@@ -33,13 +35,20 @@ _VLAN = click.option(
 )
 _STAMPS = click.option("--timestamps/--no-timestamps", default=True, show_default=True, help="TCP timestamps, 12 bytes a segment.")
 _DRIVES = click.option("--drives", type=int, required=True, help="Number of drives.")
-_READ_IOPS = click.option("--read-iops", type=AMOUNT, help="Random reads a second of one drive, as in 610200 or 610k.")
-_WRITE_IOPS = click.option("--write-iops", type=AMOUNT, help="Random writes a second of one drive.")
-_READ_RATE = click.option("--read-rate", type=BYTE_RATE, help="Sequential reads of one drive, as in 2800MB/s.")
-_WRITE_RATE = click.option("--write-rate", type=BYTE_RATE, help="Sequential writes of one drive.")
-_MODELS = click.option("--models", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="CSV of ratings, a row a model.")
-_MODEL = click.option("--model", help="Row of --models for the drives.")
+_RATING = (
+    click.option("--read-iops", type=AMOUNT, help="Random reads a second of one drive, as in 610200 or 610k."),
+    click.option("--write-iops", type=AMOUNT, help="Random writes a second of one drive."),
+    click.option("--read-rate", type=BYTE_RATE, help="Sequential reads of one drive, as in 2800MB/s."),
+    click.option("--write-rate", type=BYTE_RATE, help="Sequential writes of one drive."),
+    click.option("--models", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="CSV of ratings, a row a model."),
+    click.option("--model", help="Row of --models for the drives."),
+)
 _JSON = click.option("--json", "as_json", is_flag=True, help="For programs.")
+
+
+def _rated(command: _Command) -> _Command:
+    """Add the options with the rating of a drive, whose values `_rating` takes."""
+    return reduce(lambda of, option: option(of), reversed(_RATING), command)
 
 
 @click.group()
@@ -198,19 +207,13 @@ def disk(*, interface: str, lanes: int, as_json: bool) -> None:
 @limits.command()
 @click.argument("level", metavar="LEVEL", type=int)
 @_DRIVES
-@_READ_IOPS
-@_WRITE_IOPS
-@_READ_RATE
-@_WRITE_RATE
-@_MODELS
-@_MODEL
+@_rated
 @click.option("--writes", type=SHARE, help="Share of writes among small requests, as in 16%.")
 @click.option("--groups", type=int, help="For RAID 50 and 60: the number of RAID 5 or 6 groups that data are striped over.")
 @click.option("--degraded", is_flag=True, help="Add reads and writes with one drive gone.")
 @_JSON
 def raid(
-    *, level: int, drives: int, read_iops: float | None, write_iops: float | None, read_rate: float | None, write_rate: float | None,
-    models: Path | None, model: str | None, writes: float | None, groups: int | None, degraded: bool, as_json: bool,
+    *, level: int, drives: int, writes: float | None, groups: int | None, degraded: bool, as_json: bool, **rating: Any  # noqa: ANN401 -- click gives them
 ) -> None:  # fmt: skip
     """Requests and bytes a second of a RAID level, from the rating of one drive.
 
@@ -220,7 +223,7 @@ def raid(
     """
     from dutlab.physics.ceilings.storage import Array, raid_ceilings
 
-    drive = _rating(models, model, read_iops, write_iops, read_rate, write_rate)
+    drive = _rating(**rating)
     say_ceilings(
         computed(lambda: raid_ceilings(Array(level, drives, groups), drive, write_share=writes, degraded=degraded)), as_json=as_json
     )
@@ -230,12 +233,7 @@ def raid(
 @_DRIVES
 @click.option("--block", type=str, default="4k", show_default=True, help="Bytes of a request.")
 @click.option("--writes", type=SHARE, default=0.0, help="Share of writes, as in 30%.  [none]")
-@_READ_IOPS
-@_WRITE_IOPS
-@_READ_RATE
-@_WRITE_RATE
-@_MODELS
-@_MODEL
+@_rated
 @click.option("--level", type=int, help="RAID level.  [no array]")
 @click.option("--groups", type=int, help="Groups of RAID 50 and 60.")
 @click.option("--drive-link", type=str, metavar="GENxWIDTH", help="Link of each drive, as in 4x4.")
@@ -247,10 +245,8 @@ def raid(
 @click.option("--measured", type=AMOUNT, help="Measured requests a second.")
 @_JSON
 def ladder(
-    *, drives: int, block: str, writes: float, read_iops: float | None, write_iops: float | None, read_rate: float | None,
-    write_rate: float | None, models: Path | None, model: str | None, level: int | None, groups: int | None,
-    drive_link: str | None, uplink: str | None, uplinks: int,
-    payload: int | None, mts: float | None, channels: int | None, measured: float | None, as_json: bool,
+    *, drives: int, block: str, writes: float, level: int | None, groups: int | None, drive_link: str | None, uplink: str | None,
+    uplinks: int, payload: int | None, mts: float | None, channels: int | None, measured: float | None, as_json: bool, **rating: Any,  # noqa: ANN401 -- click gives them
 ) -> None:  # fmt: skip
     """Limits of drives, array, links and memory: each as a share of the drives' rating, and the lowest of them.
 
@@ -264,7 +260,7 @@ def ladder(
     from dutlab.physics.ceilings.storage import Array
     from dutlab.spec.drives import parse_size
 
-    drive = _rating(models, model, read_iops, write_iops, read_rate, write_rate)
+    drive = _rating(**rating)
     if (mts is None) != (channels is None):
         raise InputError("memory needs both --mts and --channels")
 
@@ -315,7 +311,7 @@ def _ip(version: str) -> Ip:
     return Ip[f"V{version}"]
 
 
-def _rating(models: Path | None, model: str | None, *given: float | None) -> DriveRating:
+def _rating(models: Path | None, model: str | None, **given: float | None) -> DriveRating:
     """Return a drive's rating from --models and options, which override it. Raises InputError, SpecRefused."""
     from dutlab.physics.ceilings.storage import DriveRating
     from dutlab.spec.drive_models import model_file
@@ -328,8 +324,8 @@ def _rating(models: Path | None, model: str | None, *given: float | None) -> Dri
         if model not in table:
             raise InputError(f"{models} has no model {model}", remedy=f"it has {', '.join(table) or 'none'}")
         row = table[model]
-    names = ("read_iops", "write_iops", "read_bytes_per_s", "write_bytes_per_s")
-    return DriveRating(*(row.get(name) if own is None else own for name, own in zip(names, given, strict=True)))
+    names = {"read_iops": "read_iops", "write_iops": "write_iops", "read_bytes_per_s": "read_rate", "write_bytes_per_s": "write_rate"}
+    return DriveRating(*(row.get(name) if given[option] is None else given[option] for name, option in names.items()))
 
 
 def _with_nat_t(kind: TunnelWrapping) -> TunnelWrapping:

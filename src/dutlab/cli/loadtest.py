@@ -25,7 +25,6 @@ class _Seconds(click.ParamType[str]):
     name = "TIME"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:  # noqa: ANN401 click's signature
-        del param, ctx
         return f"{value}s" if str(value).replace(".", "", 1).isdigit() else str(value)
 
 
@@ -35,7 +34,6 @@ class _Counts(click.ParamType[tuple[int, ...]]):
     name = "N[,N]…"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:  # noqa: ANN401 click's signature
-        del param, ctx
         try:
             return tuple(int(part) for part in str(value).split(","))
         except ValueError:
@@ -48,7 +46,6 @@ class _Percent(click.ParamType[str]):
     name = "PERCENT"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:  # noqa: ANN401 click's signature
-        del param, ctx
         return f"{str(value).removesuffix('%')}%"
 
 

@@ -6,7 +6,6 @@ import atexit
 import gc
 import importlib
 import io
-import json
 import os
 import sys
 from contextlib import suppress
@@ -15,6 +14,7 @@ from inspect import cleandoc
 
 import click
 
+from dutlab.cli.packages import defer_metadata
 from dutlab.cli.terminal import say
 from dutlab.errors import DutlabError
 from dutlab.own_folder import restrict_umask
@@ -31,7 +31,7 @@ SECTIONS = {
             "Measure a box between two ports of this machine in a few minutes: zero-loss rates and latency.",
         ),
         "run": ("dutlab.cli.run:run", "Run an experiment and write its report."),
-        "plan": ("dutlab.cli.run:plan", "Show the trials of an experiment, their order, duration and ceilings."),
+        "plan": ("dutlab.cli.plan:plan", "Show the trials of an experiment, their order, duration and ceilings."),
         "resume": (
             "dutlab.cli.run:resume",
             "Continue an interrupted run: undo its changes, then run every trial without a record.",
@@ -163,10 +163,9 @@ SECTIONS = {
 """Section → command → (module:function, first line of its help). So the list of commands imports none of their modules."""
 COMMANDS = {name: where for of_section in SECTIONS.values() for name, (where, _) in of_section.items()}
 INTERRUPTED = 130
-_OBJECTS_BETWEEN_COLLECTIONS = 200_000
-"""Objects between two garbage collections. Records are many objects with almost no cycles: with Python's default of 700, collections take
-a seventh of the CPU time of a report of 20,000 trials. A short command makes fewer objects than this."""
 _HELP = {"-h", "--help"}
+_ended: list[int] = []
+"""Exit status of the process, once program() knows it."""
 _COMPLETE = "_DUTLAB_COMPLETE"
 """Environment variable by which a shell asks for completions."""
 
@@ -188,7 +187,7 @@ class LazyGroup(click.Group):
         """Parse as click does, with `help COMMAND` as `COMMAND --help`."""
         return super().parse_args(ctx, [*args[1:], "--help"] if args[:1] == ["help"] else args)
 
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 -- click's signature
+    def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -210,6 +209,7 @@ class LazyGroup(click.Group):
                 ctx.fail(f"No such command {args[0]!r}. Did you mean {' or '.join(map(repr, close))}?")
         name, command, rest = super().resolve_command(ctx, args)
         if name is not None and command is not None and name != "config" and not ctx.resilient_parsing and not _HELP & set(rest):
+            defer_metadata()
             _take_config(ctx, name, command)
         return name, command, rest
 
@@ -227,7 +227,7 @@ class LazyGroup(click.Group):
                 _drop_output()
             raise
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 -- click's signature
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List commands by section."""
         for section, commands in SECTIONS.items():
             with formatter.section(section):
@@ -284,10 +284,25 @@ def _open_closed_streams() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-def _leave_garbage() -> None:
-    """Skip the last garbage collection, a tenth of a short command's CPU time, except with DuckDB, which reports leaks without it."""
-    if "duckdb" not in sys.modules:
-        gc.freeze()
+_CLOSED_AT_THE_END = frozenset({"asyncio", "sqlite3", "multiprocessing", "coverage"})
+"""Modules with connections, threads or records that the end of the interpreter closes."""
+
+
+def _leave() -> None:
+    """End the process without taking the interpreter apart, which takes a twentieth of a short command's CPU time.
+
+    Runs as the last exit function: threads have ended, and temporary files are deleted. It only skips the last garbage collection if the
+    status is not known: after an exception, and where main() is a part of another program. With DuckDB it does nothing, since DuckDB
+    reports leaks without that collection.
+    """
+    if "duckdb" in sys.modules:
+        return
+    gc.freeze()
+    if _ended and not _CLOSED_AT_THE_END & sys.modules.keys():
+        with suppress(OSError, ValueError):  # Python reports the error at its own end
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(_ended[0])
 
 
 def main() -> None:
@@ -298,8 +313,7 @@ def main() -> None:
     _open_closed_streams()
     restrict_umask()
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # pydantic would look for plugins in every installed package
-    gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
-    atexit.register(_leave_garbage)
+    atexit.register(_leave)
     if _COMPLETE in os.environ:
         from dutlab.cli.completion import use_own_bash
 
@@ -325,9 +339,21 @@ def main() -> None:
     sys.exit(status if isinstance(status, int) else 0)
 
 
+def program() -> None:
+    """Run main() as the whole process, which ends with it."""
+    try:
+        main()
+    except SystemExit as end:
+        if isinstance(end.code, int):
+            _ended.append(end.code)
+        raise
+
+
 def _failed(what: str, status: int, remedy: str = "") -> int:
     """Return the exit status. With --json, also print the error on standard output (contracts/error.schema.json)."""
     if {"--json", "--json-lines"} & set(sys.argv[1:]):
+        import json
+
         with suppress(OSError):
             say(json.dumps({"schema_version": 1, "error": what, "remedy": remedy, "exit_status": status}))
     return status

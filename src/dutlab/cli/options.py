@@ -31,3 +31,13 @@ FORMAT = click.option(
     help="junit: XML for a CI system; github: annotations of a workflow; ktap: as the kernel's tests; markdown: a comment for a pull "
     "request; openmetrics: gauges. The verdict is then on standard error too.",
 )  # fmt: skip
+SET = click.option(
+    "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a key of the file, as in factors.mode=router,nat."
+)
+BED = click.Path(path_type=Path, exists=True, dir_okay=False, allow_dash=True)
+
+
+def insist_on_one(lab: str | None, testbeds: object) -> None:
+    """Check that only one of --lab and --testbed is given. Raises UsageError."""
+    if lab is not None and testbeds:
+        raise click.UsageError("--lab and --testbed exclude one another")

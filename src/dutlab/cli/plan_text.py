@@ -7,8 +7,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from math import prod
 
-from dutlab.doubts import DoubtKind
-from dutlab.plan.drive_writes import drive_writes
 from dutlab.plan.plan import Plan, Trial
 from dutlab.plan.proof import proof_words
 from dutlab.report.model.table import Column, Row, Table
@@ -17,7 +15,6 @@ from dutlab.report.pages.terminal import terminal_table
 from dutlab.spec.factors import MODE
 from dutlab.spec.testbed import HostSpec, Testbed
 from dutlab.spec.untried import untried
-from dutlab.spec.workloads.on_drives import DriveSetting
 from dutlab.subject import apart
 from dutlab.systems.modes import AS_FOUND
 from dutlab.units import RFC2544_FRAME_SIZES, line_rate, si
@@ -66,6 +63,8 @@ def _heads(plan: Plan, testbed: Testbed) -> Iterator[str]:
         yield f"disturbed trials are repeated, at most {again} each: about {duration_words(longest)} if all are"
     yield from _writes(plan, testbed)
     if unknown := ", ".join(untried(testbed, plan.generators)):
+        from dutlab.doubts import DoubtKind
+
         yield f"untried: {unknown}: {DoubtKind.UNTRIED.text}; {DoubtKind.UNTRIED.remedy}"
     for link in testbed.links.values():
         if link.speed is None:
@@ -114,6 +113,11 @@ def _factors(plan: Plan) -> Iterator[str]:
 
 def _writes(plan: Plan, testbed: Testbed) -> Iterator[str]:
     """Yield a line for each set of drives with equal writes."""
+    if not testbed.drives:
+        return
+    from dutlab.plan.drive_writes import drive_writes
+    from dutlab.spec.workloads.on_drives import DriveSetting
+
     drives = [trial.cell.setting for trial in plan.trials if isinstance(trial.cell.setting, DriveSetting)]
     if not drives:
         return
@@ -165,9 +169,12 @@ def _by_workload(plan: Plan) -> list[list[Trial]]:
 def _rows_of(trials: Sequence[Trial]) -> tuple[dict[str, list[Trial]], str]:
     """Return the trials of one workload by the words of their row, and the settings of all of them; empty if each row has its own."""
     cell, workload = trials[0].cell, trials[0].cell.workload
-    rows: dict[str, list[Trial]] = {}
+    rows, words = dict[str, list[Trial]](), dict[int, str]()
     for trial in trials:
-        rows.setdefault(f"{workload}: {asked_words(trial.cell.setting, trial.cell.tool, without=SIZES)}", []).append(trial)
+        setting = trial.cell.setting  # of all repeats and modes of a cell
+        if id(setting) not in words:
+            words[id(setting)] = f"{workload}: {asked_words(setting, trial.cell.tool, without=SIZES)}"
+        rows.setdefault(words[id(setting)], []).append(trial)
     if len(rows) <= MOST_SPELLED:
         return rows, ""
     settings = [trial.cell.setting for trial in trials]

@@ -1,4 +1,4 @@
-"""Commands `demo`, `run`, `plan`, `resume` and `undo`."""
+"""Commands `demo`, `run`, `resume` and `undo`."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ import click
 from dutlab.cli.examples import example
 from dutlab.cli.manner import CommonOptions, manner_options
 from dutlab.cli.one_workload import lab_of
-from dutlab.cli.options import JSON, LAB_WORDS, RUNS, TESTBED_WORDS
-from dutlab.cli.terminal import say, table, tell, terminal
+from dutlab.cli.options import BED, JSON, LAB_WORDS, RUNS, SET, TESTBED_WORDS, insist_on_one
+from dutlab.cli.terminal import say, table, tell
 from dutlab.cli.userns import become_root
 from dutlab.errors import InputError
 from dutlab.outside import AtPipe
@@ -27,10 +27,6 @@ if TYPE_CHECKING:
     from dutlab.runner.execution import RunOptions
     from dutlab.runner.trust import NotOurs
 
-_SET = click.option(
-    "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change a key of the file, as in factors.mode=router,nat."
-)
-_BED = click.Path(path_type=Path, exists=True, dir_okay=False, allow_dash=True)
 _TRUST = click.option("--trust", is_flag=True, help="Skip the check that this user made this run on this machine.")
 
 
@@ -85,17 +81,12 @@ def _print_theory() -> None:
     tell("The lab's drives share one core, so measured figures may be lower.")
 
 
-def _insist_on_one(lab: str | None, testbeds: object) -> None:
-    if lab is not None and testbeds:
-        raise click.UsageError("--lab and --testbed exclude one another")
-
-
 @click.command()
 @click.argument("experiments", metavar="EXPERIMENT…", nargs=-1, required=True, type=click.Path(path_type=Path))
-@_SET
+@SET
 @RUNS
 @click.option("--lab", metavar="NAME", help=f"{LAB_WORDS}  [the file's]")
-@click.option("--testbed", "testbeds", multiple=True, type=_BED,
+@click.option("--testbed", "testbeds", multiple=True, type=BED,
               help=f"{TESTBED_WORDS}  [the file's; repeatable, with --interleave]")  # fmt: skip
 @click.option("--interleave", is_flag=True, help="Interleave experiments, or one on several testbeds: a repeat of each at a time. The same "
               "one twice shows how far two runs of one box differ.")  # fmt: skip
@@ -125,7 +116,7 @@ def run(
     from dutlab.spec.loader import given_experiment, testbed_of
     from dutlab.spec.yaml_source import read_file
 
-    _insist_on_one(lab, testbeds)
+    insist_on_one(lab, testbeds)
     wanted = [(path, on) for path in experiments for on in (testbeds or (None,))]
     if interleave and len(wanted) == 1:
         raise InputError("--interleave with one run", remedy="name two experiments, or the same one twice, or two testbeds with --testbed")
@@ -258,36 +249,3 @@ def ask_trust(error: NotOurs) -> None:
         say(line, err=True)
     if not sys.stdin.isatty() or not click.confirm(f"{error.what}. Run all of this?", err=True):
         raise error
-
-
-@click.command()
-@click.argument("experiment", type=click.Path(path_type=Path))
-@_SET
-@click.option("--lab", metavar="NAME", help=f"{LAB_WORDS}  [the file's]")
-@click.option("--testbed", "bed", type=_BED, help=f"{TESTBED_WORDS}  [the file's]")
-@click.option("--trials", "each", is_flag=True, help="List every trial in its order.")
-@click.option("--json", "as_json", is_flag=True, help="Print the plan as JSON.")
-def plan(*, experiment: Path, overrides: tuple[str, ...], lab: str | None, bed: Path | None, as_json: bool, each: bool) -> None:
-    """Connects to no host and changes nothing.
-
-    \b
-    Example:
-      dutlab plan examples/firewall-modes/experiment.yaml
-      dutlab plan examples/firewall-modes/experiment.yaml --testbed testbed.yaml
-      ./make-experiment | dutlab plan -
-    """
-    from dutlab.cli.plan_text import plan_lines
-    from dutlab.plan.trials import make_plan
-    from dutlab.spec.loader import given_experiment, testbed_of
-    from dutlab.spec.yaml_source import read_file
-
-    _insist_on_one(lab, bed)
-    overrides = overrides if lab is None else (*overrides, f"testbed.lab={lab_of(lab)[0]}")
-    definition = given_experiment(read_file(experiment, AtPipe.READ), experiment, overrides, testbed=bed)
-    testbed = testbed_of(definition)
-    schedule = make_plan(definition.experiment, testbed)
-    if as_json:
-        say(json.dumps(schedule.to_json(), indent=2))
-    else:
-        for line in plan_lines(schedule, testbed, width=terminal()[0], each=each):
-            say(line)

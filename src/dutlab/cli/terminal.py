@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import sys
-import textwrap
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 
@@ -14,7 +12,7 @@ import click
 
 from dutlab.printable import printable, printable_lines
 
-_COLOUR = re.compile("(\033\\[[0-9;]*m)")
+_COLOUR = "(\033\\[[0-9;]*m)"
 _chosen = {"colour": "auto"}
 _RENEW = "\r\033[K"
 
@@ -27,7 +25,11 @@ def say(text: object = "", *, err: bool = False, nl: bool = True) -> None:
 def wrapped(text: str) -> list[str]:
     """Return the lines of a sentence: wrapped between words on a terminal, one line if standard output is a file or a program."""
     width = line_width()
-    return [text] if width is None else textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)
+    if width is None:
+        return [text]
+    import textwrap
+
+    return textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)
 
 
 def say_words(sentence: str, *, err: bool = False) -> None:
@@ -42,7 +44,7 @@ def say_shaded(line: str) -> None:
 
 def say_paged(lines: Sequence[str]) -> None:
     """Print as say_shaded(), through the user's pager if the terminal has fewer lines."""
-    if sys.stdout.isatty() and len(lines) >= shutil.get_terminal_size((80, 24)).lines:
+    if sys.stdout.isatty() and len(lines) >= _size().lines:
         os.environ.setdefault("LESS", "-FRX")  # keep colours, and leave the text on the screen
         click.echo_via_pager("".join(f"{_shaded(line)}\n" for line in lines))
         return
@@ -51,7 +53,7 @@ def say_paged(lines: Sequence[str]) -> None:
 
 
 def _shaded(line: str) -> str:
-    return "".join(part if _COLOUR.fullmatch(part) else printable(part) for part in _COLOUR.split(line))
+    return "".join(part if re.fullmatch(_COLOUR, part) else printable(part) for part in re.split(_COLOUR, line))
 
 
 def tell(text: str, *, end: str = "\n", renew: bool = False) -> None:
@@ -80,7 +82,13 @@ def terminal() -> tuple[int, bool]:
     """Return the width of standard output, 80 if it is not a terminal, and whether it may have colours (no-color.org)."""
     coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     coloured = {"always": True, "never": False}.get(_chosen["colour"], coloured)
-    return shutil.get_terminal_size((80, 24)).columns, coloured
+    return _size().columns, coloured
+
+
+def _size() -> os.terminal_size:
+    import shutil
+
+    return shutil.get_terminal_size((80, 24))
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], *, right: Collection[int] = (), indent: str = "") -> Iterator[str]:

@@ -55,7 +55,8 @@ async def _permitted(name: str, link: Link, seen: SeenProbe, behaviour: Behaviou
     if seen.flow is None:  # pings show neither the source address at the sink nor what is tracked
         return [arrived(f"link {name}: a permitted flow passes", seen)]
     expected = str((link.dut_out_address if behaviour.translates else link.source_address).ip)
-    how = f"translated to {expected}" if behaviour.translates else f"untranslated from {expected}"
+    translated = behaviour.translates or seen.flow.source.version != link.source_address.version
+    how = f"translated to {expected}" if translated else f"untranslated from {expected}"
     checks = [
         arrived(f"link {name}: a permitted flow passes", seen),
         Check(f"link {name}: it arrives {how}", seen.source_seen == expected, f"the sink saw {seen.source_seen or 'nothing'}"),

@@ -14,6 +14,7 @@ from dutlab.dut import nft_rules
 from dutlab.dut.frames import frame_checks
 from dutlab.dut.ipsec import ipsec_modes
 from dutlab.dut.ipsec_rules import IKE_BETWEEN_HOSTS, IKE_SUITES, REQUIRED, XFRM_SUITES
+from dutlab.dut.l3fwd import L3fwd
 from dutlab.dut.linux_bridge import bridge_modes
 from dutlab.dut.linux_ike import IkeEnd
 from dutlab.dut.linux_ipsec import RequiringEnd, XfrmEnd
@@ -105,6 +106,9 @@ _PROGRAMS: Mapping[modes.DeclaredMode, ForwardingProgram] = {
     modes.OVS_FILTER: OpenVswitch("filter"),
     modes.TESTPMD_IO: Testpmd("io"),
     modes.TESTPMD_MAC: Testpmd("mac"),
+    modes.L3FWD_LPM: L3fwd("lpm"),
+    modes.L3FWD_FIB: L3fwd("fib"),
+    modes.L3FWD_XDP: L3fwd("lpm", "xdp"),
 }
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol, Self, runtime_checkable
 from dutlab.hosts.host import Host
 from dutlab.hosts.programs import Program
 from dutlab.spec.links import Link
+from dutlab.spec.wire_form import WireForm
 from dutlab.systems.modes import DeclaredMode
 
 if TYPE_CHECKING:
@@ -74,6 +75,14 @@ class Prober(Protocol):
 
     async def probe(self, links: Sequence[str], *, reverse: bool = False) -> list[SeenProbe]:
         """Send ten UDP frames of a new flow on each link at once, from source to sink or back (`reverse`). Raises ToolFailed, HostError."""
+
+
+@runtime_checkable
+class FormingProber(Prober, Protocol):
+    """Prober that can also send frames of another form than the testbed describes."""
+
+    def through(self, form: WireForm) -> Prober:
+        """Return the prober with frames of this form."""
 
 
 class Mode(Protocol):

@@ -9,12 +9,15 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from dutlab.dut.linux_flowtable import Flowtable
+from dutlab.dut.linux_nat64 import Nat64
 from dutlab.dut.linux_pppoe import Pppoe
 from dutlab.dut.linux_shaper import Shaper
 from dutlab.dut.mode import Mode
 from dutlab.hosts.host import Host
 from dutlab.spec.factors import OFF
 from dutlab.spec.testbed import Testbed
+from dutlab.spec.translation import prefix_of
+from dutlab.spec.wire_form import NAT64
 
 
 class ModeChange(Protocol):
@@ -27,16 +30,21 @@ class ModeChange(Protocol):
         """Return the changed mode. Raises InputError for a mode that does not support the change."""
 
 
-ORDER = ("flowtable", "shaper", "pppoe")
-"""Order in which the changes wrap a mode: a flowtable is part of its ruleset, and a shaper needs the ports of a PPPoE session."""
+ORDER = ("flowtable", "shaper", "pppoe", NAT64)
+"""Order in which the changes wrap a mode: a flowtable is part of its ruleset, and a shaper needs the ports of a PPPoE session.
+
+NAT64 is combined with none of them.
+"""
 
 
-def changes_of(levels: Mapping[str, str], hosts: Mapping[str, Host]) -> list[ModeChange]:
-    """Return the changes of the levels that are not off; `hosts` are those of the testbed."""
-    return [_made(name, levels[name], hosts) for name in ORDER if levels.get(name, OFF) != OFF]
+def changes_of(levels: Mapping[str, str], hosts: Mapping[str, Host], cores: Sequence[int] = ()) -> list[ModeChange]:
+    """Return the changes of the levels that are not off; `hosts` are those of the testbed, `cores` the DUT's for programs."""
+    return [_made(name, levels[name], hosts, cores) for name in ORDER if levels.get(name, OFF) != OFF]
 
 
-def _made(name: str, level: str, hosts: Mapping[str, Host]) -> ModeChange:
+def _made(name: str, level: str, hosts: Mapping[str, Host], cores: Sequence[int]) -> ModeChange:
     if name == "pppoe":
         return Pppoe(hosts)
+    if name == NAT64 and (prefix := prefix_of(level)) is not None:
+        return Nat64(prefix, hosts, cores)
     return Shaper.from_level(level) if name == "shaper" else Flowtable(hardware=level == "hardware")

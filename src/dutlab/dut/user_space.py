@@ -1,4 +1,6 @@
-"""Modes of Linux in which a program forwards in place of the kernel. Each program has its own module: `dut/ovs.py`, `dut/testpmd.py`.
+"""Modes of Linux in which a program forwards in place of the kernel.
+
+Each program has its own module: `dut/ovs.py`, `dut/testpmd.py`, `dut/l3fwd.py`.
 
 The kernel's forwarding is off in these modes: it receives each frame too and would forward it a second time. The ports keep their
 addresses, so the kernel continues to answer ARP and ND for them.
@@ -10,6 +12,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from ipaddress import IPv4Network, IPv6Network
 from typing import Protocol, Self
 
 from dutlab.dut import linux_state as state
@@ -40,6 +43,8 @@ class Crossing:
     """MAC addresses of these ports."""
     peers: tuple[str, str]
     """MAC addresses at the other ends of their cables."""
+    networks: tuple[IPv4Network | IPv6Network, IPv4Network | IPv6Network]
+    """Networks of source and sink, to which a router sends frames through these ports."""
 
 
 class ForwardingProgram(Protocol):
@@ -156,7 +161,8 @@ async def _crossing(dut: Host, testbed: Testbed, name: str) -> Crossing:
     ports = link.dut_in.interface, link.dut_out.interface
     macs = (await dut.run(["cat", *(f"/sys/class/net/{port}/address" for port in ports)])).text.split()
     peers = [await next_hop_mac(dut, port, peer.ip) for port, peer in zip(ports, (link.dut_in_peer, link.dut_out_peer), strict=True)]
-    return Crossing(name, ports, (macs[0], macs[1]), (peers[0], peers[1]))
+    networks = link.source_address.network, link.sink_address.network
+    return Crossing(name, ports, (macs[0], macs[1]), (peers[0], peers[1]), networks)
 
 
 async def _allowed(dut: Host) -> list[int]:

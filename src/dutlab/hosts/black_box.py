@@ -26,7 +26,6 @@ class BlackBox:
         self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 30.0, check: bool = True, most_bytes: int = 0
     ) -> Done:
         """Refuse the command: raises HostError."""
-        del stdin, timeout_s, check, most_bytes
         self._refuse(f"`{argv[0]}`")
 
     async def spawn(self, argv: Sequence[str]) -> Process:
@@ -35,7 +34,6 @@ class BlackBox:
 
     async def put(self, data: bytes, path: str, *, mode: int = 0o600) -> None:
         """Refuse the file: raises HostError."""
-        del data, mode
         self._refuse(path)
 
     async def get(self, path: str) -> bytes:

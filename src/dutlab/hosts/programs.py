@@ -19,6 +19,8 @@ class Program:
     name: str
     package: str
     others: tuple[str, ...] = ()
+    build: str = ""
+    """How to get it where no package has it; the package is then that of its sources."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -28,6 +30,8 @@ class Program:
 
 CHARON = Program("charon-systemd", "charon-systemd")
 CHRT = Program("chrt", "util-linux")
+DPDK_L3FWD = Program("dpdk-l3fwd", "dpdk-doc", build="examples/user-space/l3fwd.sh builds it from the sources in")
+DPDK_TELEMETRY = Program("dpdk-telemetry.py", "dpdk-dev")
 DPDK_TESTPMD = Program("dpdk-testpmd", "dpdk-dev")
 ETHTOOL = Program("ethtool", "ethtool")
 IP = Program("ip", "iproute2")
@@ -43,6 +47,7 @@ SSHD = Program("sshd", "openssh-server")
 STDBUF = Program("stdbuf", "coreutils")
 SWANCTL = Program("swanctl", "strongswan-swanctl")
 SYSCTL = Program("sysctl", "procps")
+TAYGA = Program("tayga", "tayga")
 TASKSET = Program("taskset", "util-linux")
 TC = Program("tc", "iproute2")
 UNSHARE = Program("unshare", "util-linux")
@@ -72,8 +77,11 @@ def insist(missing: Sequence[ToolMissing]) -> None:
 
 
 def _missing(host: Host, program: Program) -> ToolMissing:
+    remedy = install_command(host, program.package)
+    if program.build:
+        remedy = f"{program.build} {program.package}: {remedy}"
     what = f"it has none of {', '.join(program.names)}" if program.others else f"{program.name} is not installed"
-    return ToolMissing(what, tool=program.name, host=host.name, remedy=install_command(host, program.package))
+    return ToolMissing(what, tool=program.name, host=host.name, remedy=remedy)
 
 
 async def all_there(looks: Iterable[Awaitable[_T]], missing: Sequence[ToolMissing] = ()) -> list[_T]:

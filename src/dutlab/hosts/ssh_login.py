@@ -48,12 +48,10 @@ class _Client(asyncssh.SSHClient):
     """ProxyCommand of the connection, if there is one."""
 
     def connection_lost(self, exc: Exception | None) -> None:
-        del exc
         if self.proxy is not None:
             self.proxy.end()
 
     def validate_host_public_key(self, host: str, addr: str, port: int, key: asyncssh.SSHKey) -> bool:
-        del host, addr, port
         self.offered = key
         return False
 

@@ -80,7 +80,6 @@ class _Result:
 
 def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
     """Read each trial of the file `name`. The device is named after the file, without its ending. Raises InputError."""
-    del options
     try:
         document, repairs = _document(data)
     except UnreadableError as error:

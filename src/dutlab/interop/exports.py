@@ -10,11 +10,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from dutlab.errors import InputError, StoreError
+from dutlab.errors import InputError
 from dutlab.interop.loadtest_json import to_bytes
 from dutlab.interop.loadtest_run import file_of
 from dutlab.store.cell_figures import counts
-from dutlab.store.memory_database import in_memory
+from dutlab.store.memory_database import to_parquet
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import RunFolder
 from dutlab.store.samples import interruptible, literal_glob, samples_in_order
@@ -52,8 +52,7 @@ def samples_csv(runs: Sequence[RunFolder]) -> Iterator[str]:
 
 def samples_parquet(runs: Sequence[RunFolder], path: Path) -> int:
     """Write every sample to `path` as a stream of DuckDB, in the order of their files, and return their number. Raises StoreError."""
-    import duckdb  # noqa: PLC0415 - 80 ms that only this needs
-    import numpy as np  # noqa: PLC0415 - as above
+    import numpy as np  # noqa: PLC0415 - 80 ms that only this needs
 
     trials = [(r, run, file) for run in runs for r in run.records() if (file := run.samples_path(r.trial)) is not None]
     places: dict[str, Any] = {
@@ -69,18 +68,8 @@ def samples_parquet(runs: Sequence[RunFolder], path: Path) -> int:
     globs = {"globs": [literal_glob(file) for _, _, file in trials]} if trials else {}
     at = "started + to_microseconds(round(t_s * 1e6)::BIGINT)"
     select = f'SELECT run, trial, mode, workload, repeat, {at} AS "at", t_s, host, sensor, name, unit, value FROM {source}'  # noqa: S608 - our words
-    part = path.with_name(f".{path.name}.part")
-    try:
-        with in_memory() as connection, interruptible():
-            connection.register("places", places)
-            copy = f"COPY ({select}) TO $path (FORMAT PARQUET, COMPRESSION ZSTD)"
-            written = connection.execute(copy, {"path": str(part), **globs}).fetchone()
-        part.replace(path)
-    except (duckdb.Error, OSError) as error:
-        raise StoreError(f"{path}: cannot be written: {str(error).splitlines()[0]}") from error
-    finally:
-        part.unlink(missing_ok=True)
-    return 0 if written is None else int(written[0])
+    with interruptible():
+        return to_parquet(path, select, {"places": places}, globs)
 
 
 def _objects(texts: Sequence[str]) -> Any:  # noqa: ANN401 - an array of NumPy, which is imported where it is used

@@ -114,7 +114,6 @@ def reader(remedy: str, *forms: ResultForm) -> Callable[[str, bytes, ImportOptio
     """Return an importer for `forms`. `remedy` is the advice for a file of no such form: which file to import."""
 
     def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
-        del options
         trials, repairs, fault = list[Imported](), list[str](), ""
         for documents in dict.fromkeys(form.documents for form in forms):
             try:

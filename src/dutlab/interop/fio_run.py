@@ -67,7 +67,6 @@ _LONGER = 1.02
 
 def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
     """Read the file `name`. Raises InputError."""
-    del options
     try:
         trials = [trial for report in _reports(data) for trial in _trials(device_of(name), report)]
     except UnreadableError as error:

@@ -94,7 +94,6 @@ class _Series:
 
 def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
     """Read the file `name`. The device is named after the file, without its endings. Raises InputError."""
-    del options
     try:
         text, cut = _unpacked(data)
         document, repairs = read_cut_object(text)

@@ -21,7 +21,6 @@ def pktgen(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
 
     Each run is a trial. A receiver with frames of several sizes gives one trial per size.
     """
-    del options
     log = pkt_gen_log.parse(data.decode("utf-8", "replace"))
     if not any(run.total is not None or run.reports for run in log.runs):
         raise InputError(f"{name}: no line of it is one of pkt-gen's", remedy="keep both standard output and standard error of pkt-gen")
@@ -66,7 +65,6 @@ def ipgen(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
 
     The result is the file of `--rfc2544-output-json`, or the printed table. Raises InputError.
     """
-    del options
     text = data.decode("utf-8", "replace")
     if '"framesize"' in text[:200]:
         try:

@@ -323,7 +323,6 @@ def _seconds(test: _Test, longest: float) -> list[Row]:
 
 
 def _derive(result: Document, figures: Mapping[str, float]) -> Derived:
-    del figures
     own_figures: Mapping[str, Any] = result["figures"]
     udp = result["protocol"] == "udp"
     missing = udp and "goodput_bps" not in own_figures

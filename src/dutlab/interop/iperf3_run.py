@@ -41,7 +41,6 @@ _TEXT_OF_SERVER = "Server JSON output:"
 
 def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
     """Read the file `name`: one trial per test. The device is named after the file, without its ending. Raises InputError."""
-    del options
     try:
         reports, faults, around = _reports(data)
     except UnreadableError as error:

@@ -13,11 +13,11 @@ graphs ignore them.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from dutlab.bounds import LARGEST_NUMBER
 from dutlab.errors import InputError
 from dutlab.units import parse_duration
 
@@ -144,7 +144,7 @@ def _faults_of(stats: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _is_rate(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value >= 0
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= LARGEST_NUMBER
 
 
 def _refused(name: str, faults: Sequence[str]) -> InputError:

@@ -24,7 +24,6 @@ _REMEDY = "import what `ndr --stl … -o json` gives"
 
 def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
     """Read the file `name`. The device is named after the file, without its ending. Raises InputError."""
-    del options
     try:
         document, repairs = read_cut_object(_text(data))
     except UnreadableError as error:

@@ -24,7 +24,6 @@ from dutlab.tools.netperf_text import NetperfTest, bare_tests_of, tests_of
 
 def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
     """Read the file `name`: one trial per test. The device is named after the file, without its ending. Raises InputError."""
-    del options
     text = data.decode("utf-8", "replace").replace("\r", "")
     tests = tests_of(text) or bare_tests_of(text)
     whole, cut = [test for test in tests if test.figures], [test.name for test in tests if not test.figures]

@@ -61,7 +61,6 @@ def _number(word: str) -> float | int | str:
 
 
 def _derive(result: Document, figures: Mapping[str, float]) -> Derived:
-    del figures
     requests, refused, errors = result.get("requests"), result.get("refused", 0), {name: result.get(name, 0) for name in _SOCKETS}
     detail = ", ".join(f"{name} {count}" for name, count in errors.items() if count)
     return Derived(

@@ -180,13 +180,10 @@ class _Trials:
         """Offer connections through the interface of a generator."""
         rate = float(offer.rate or self.setting.highest_per_s)
         report = await self.carry_out(rate, max(1, math.floor(rate * offer.duration)))
-        failed = report.begun - report.completed
         # If the last connection began within milliseconds of its time, the source kept the rate.
         begun_s = report.asked / rate if not report.not_begun else max(report.begun_s, 1e-9)
-        flow = Flow(
-            self.link, report.asked, report.begun, report.not_begun, report.completed, failed, 0, 0, 0,
-            sent_seconds=begun_s, mean_frame_bytes=64.0, received_bytes=64 * report.completed,
-        )  # fmt: skip
+        asked, done = report.asked, report.completed
+        flow = Flow.counted(self.link, asked=asked, sent=report.begun, received=done, seconds=begun_s, frame_bytes=64.0, reordered_frames=0)
         return Outcome((flow,))
 
     async def carry_out(self, rate: float, count: int, *, hold: bool = False) -> ConnectionReport:

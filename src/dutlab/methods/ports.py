@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from ipaddress import IPv4Address, IPv6Address
-from typing import Protocol
+from typing import Any, Protocol, Self
 
 from dutlab.doubts import Doubt
 from dutlab.events import Tell, nobody
@@ -237,6 +237,15 @@ class Flow:
     """True if frames arrived that were not sent: an unused sequence number, or more different frames than were sent."""
     places: Mapping[str, int] = field(default_factory=dict)
     """Lost frames by the place of their loss between sender and receiver, from counters on the path (tools.path_counters)."""
+
+    @classmethod
+    def counted(cls, link: str, *, asked: int, sent: int, received: int, seconds: float, frame_bytes: float, **more: Any) -> Self:  # noqa: ANN401
+        """Return the account of frames counted once at each end: those not sent were refused, those not received lost.
+
+        `more` has other fields; without `reordered_frames` the order is not known.
+        """
+        counts = (asked, sent, asked - sent, received, sent - received)
+        return replace(cls(link, *counts, 0, None, 0, seconds, frame_bytes, round(received * frame_bytes)), **more)
 
     @property
     def balances(self) -> bool:

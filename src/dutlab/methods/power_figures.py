@@ -22,7 +22,7 @@ from dutlab.methods.dut_ports import SensedValue
 from dutlab.methods.ports import Measured, Row
 from dutlab.methods.soak_power import CELSIUS
 from dutlab.plan.cell import Cell
-from dutlab.spec.sensors import SensorSpec
+from dutlab.spec.sensor import SensorSpec
 from dutlab.spec.workloads.soak_power import SoakPowerSetting
 from dutlab.stats.series import settled_after
 from dutlab.subject import apart, of_part, part_figure, share_part

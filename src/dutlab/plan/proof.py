@@ -8,7 +8,6 @@ from math import comb
 from dutlab.plan.cell import Cell
 from dutlab.plan.plan import Plan
 from dutlab.spec.workloads.setting import identity_of
-from dutlab.stats import few
 from dutlab.stats.power import LEAST_IN_TURN, provable, smallest_provable_difference
 
 SPREAD = 0.01
@@ -69,4 +68,6 @@ def proof_words(plan: Plan) -> str:
     if proof.least is not None:
         return f"can prove: a difference of {proof.least * 100:.2g} % or more between two modes in one cell ({among}; {condition})"
     repeats = f"{proof.repeats} repeat{'' if proof.repeats == 1 else 's'} of each cell"
+    from dutlab.stats import few  # noqa: PLC0415 -- few plans have as few repeats
+
     return f"can prove: no difference; {repeats} show too little of the spread, {few.FEWEST} are enough"

@@ -26,7 +26,7 @@ from typing import Annotated, Any, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from dutlab.physics.ceilings import Ip, frames, tcp_goodput, tunnel_goodput
+from dutlab.physics.ceilings import Ip, frames, tcp_goodput
 from dutlab.plan.cell import Cell
 from dutlab.plan.plan import Plan, Trial
 from dutlab.spec.experiment import LARGEST_SEED, Experiment, LabRef
@@ -278,6 +278,8 @@ def _most(link: Link, speed: BpsL1, drive: WorkloadDrive, cell: Cell, mode: Decl
         version = Ip.V4 if link.source_address.version == 4 else Ip.V6  # noqa: PLR2004 -- the version of the protocol itself
         mtu = cell.mtu(link.mtu)
         if version is Ip.V4 and (tunnel := mode.tunnel) is not None and tunnel.between == "networks":
+            from dutlab.physics.ceilings.tunnel import tunnel_goodput  # noqa: PLC0415 -- few plans have tunnels
+
             with suppress(ValueError):  # no TCP fits inside
                 return {"goodput_bps": tunnel_goodput(speed, tunnel.wrapping, mtu=mtu)}
         return {"goodput_bps": tcp_goodput(speed, mtu=mtu, ip=version)}

@@ -40,7 +40,7 @@ from dutlab.report.questions.claims import as_text, cards_of, manifest_hash
 from dutlab.report.questions.repeated import expected
 from dutlab.store.replace import file_name, file_names
 from dutlab.store.run_folder import RunFolder
-from dutlab.store.write import as_store_error
+from dutlab.store.write import as_store_error, stored_at
 
 PAGE, SUMS, CONTAINER, RUNS, CLAIMS, PACKAGES = "ARTIFACT.md", "SHA256SUMS", "Containerfile", "runs", "claims", "packages"
 _DESCRIBED = ("experiment.yaml", "testbed.yaml", "plan.json", "resolved.json", "MANIFEST.sha256")
@@ -99,11 +99,9 @@ def make_artifact(runs: Sequence[Path], asked: ArtifactRequest) -> MadeArtifact:
     folders = _insist_on_runs(runs)
     insist_on_licence(asked.licence)
     version = None if asked.wheel is None else _wheel_version(asked.wheel)
-    try:
+    with stored_at(asked.out):
         asked.out.parent.mkdir(parents=True, exist_ok=True)
         stage = Path(tempfile.mkdtemp(prefix=f".{file_name(asked.out.name)}.", dir=asked.out.parent))
-    except OSError as error:
-        raise as_store_error(error, asked.out, None) from error
     try:
         notes = _fill(stage, folders, asked, version)
         pack(stage, asked.out)

@@ -11,12 +11,11 @@ from dutlab.analysis.compare import compare
 from dutlab.analysis.comparison import Pair
 from dutlab.analysis.design import RunOrder
 from dutlab.analysis.verdict import Verdict
-from dutlab.errors import StoreError
 from dutlab.measures import direction_of
 from dutlab.publish.devices import DeviceSheet
 from dutlab.publish.site_run import FigureRow, SiteClaim, SiteRun
 from dutlab.report.questions.claims import ClaimedCell
-from dutlab.store.memory_database import in_memory
+from dutlab.store.memory_database import to_parquet
 
 LEAST = 0.05
 """Least difference of two medians that can contradict, as a share of the larger."""
@@ -75,25 +74,15 @@ def _contradictions(same: Sequence[tuple[SiteRun, SiteClaim, ClaimedCell]]) -> I
 
 def write_parquet(path: Path, rows: Sequence[FigureRow]) -> None:
     """Write every figure as Parquet (see COLUMNS), or replace the file. Raises StoreError."""
-    import duckdb  # noqa: PLC0415 - 80 ms that only this needs
-    import numpy as np  # noqa: PLC0415 - as above
+    import numpy as np  # noqa: PLC0415 - 80 ms that only this needs
 
     arrays: dict[str, Any] = {}
     for n, name in enumerate(COLUMNS):
         array = np.empty(len(rows), dtype={"INTEGER": "int32", "DOUBLE": "float64"}.get(_NUMBERS.get(name, ""), "O"))
         array[:] = [row[n] for row in rows]
         arrays[name] = array
-    part = path.with_name(f".{path.name}.part")
-    try:
-        with in_memory() as connection:
-            connection.register("figures", arrays)
-            typed = ", ".join(f"{name}::{_NUMBERS.get(name, 'VARCHAR')} AS {name}" for name in COLUMNS)
-            connection.execute(f"COPY (SELECT {typed} FROM figures) TO $path (FORMAT PARQUET, COMPRESSION ZSTD)", {"path": str(part)})  # noqa: S608 - our own SQL
-        part.replace(path)
-    except (duckdb.Error, OSError) as error:
-        raise StoreError(f"{path}: cannot be written: {str(error).splitlines()[0]}") from error
-    finally:
-        part.unlink(missing_ok=True)
+    typed = ", ".join(f"{name}::{_NUMBERS.get(name, 'VARCHAR')} AS {name}" for name in COLUMNS)
+    to_parquet(path, f"SELECT {typed} FROM figures", {"figures": arrays})  # noqa: S608 - our own SQL
 
 
 def index_of(

@@ -38,7 +38,7 @@ from dutlab.store.beneath import Beneath
 from dutlab.store.read import read_json
 from dutlab.store.replace import file_names, replace_file
 from dutlab.store.run_folder import RunFolder
-from dutlab.store.write import DiskFull, as_json, as_store_error, sweep
+from dutlab.store.write import DiskFull, as_json, stored_at, sweep
 
 INDEX = "index.json"
 UNNAMED = "Measurements"
@@ -133,11 +133,9 @@ def _alone(asked: SiteRequest, known: _Site) -> Iterator[None]:
 
     Raises InputError if another process writes there, StoreError.
     """
-    try:
+    with stored_at(asked.out):
         asked.out.mkdir(parents=True, exist_ok=True)
         handle = os.open(asked.out, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except OSError as error:
-        raise as_store_error(error, asked.out, None) from error
     try:
         with suppress(OSError):  # a file system without locks
             try:
@@ -230,11 +228,8 @@ def _take(run: RunFolder, out: Path, held: dict[str, str], covered: list[str], *
         return False
     groups = (RUNS if n == 1 else f"{RUNS}-{n}" for n in range(1, len(held) + 2))
     goal = next(path for group in groups if not (path := out / group / run.name).exists())
-    try:
-        with Beneath.opened(out) as site:
-            site.make_folder(goal.parent.name)
-    except OSError as error:
-        raise as_store_error(error, goal, None) from error
+    with stored_at(goal), Beneath.opened(out) as site:
+        site.make_folder(goal.parent.name)
     said = copy_run(run, goal, cards=cards)
     held[known] = goal.relative_to(out).as_posix()
     if said:

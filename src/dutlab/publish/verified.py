@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from dutlab.bounds import IMPORT
+from dutlab.by_path import named
 from dutlab.errors import StoreError
 from dutlab.report.questions.claims import ClaimCard, ClaimedCell, cards, manifest_hash, same, summary_of
 from dutlab.store.beneath import Beneath
@@ -15,7 +16,7 @@ from dutlab.store.names import checked_relative, trial_folder
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import RunFolder
 from dutlab.tools.raw_figures import CannotRecompute, KeptTrial, Recomputed
-from dutlab.workloads import named, plug_of
+from dutlab.workloads import plug_of
 
 
 @dataclass(frozen=True)

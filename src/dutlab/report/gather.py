@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 
 from dutlab import bounds, outside
+from dutlab.by_path import named
 from dutlab.doubts import DoubtKind
 from dutlab.errors import StoreError
 from dutlab.plan.cell import Cell
@@ -54,7 +55,7 @@ from dutlab.store.record import TrialRecord
 from dutlab.store.record_reader import with_parts
 from dutlab.store.run_folder import NewerRun, RunFolder
 from dutlab.subject import Way, subject_of
-from dutlab.workloads import ANY_FIGURES, DRIVE, WORKLOADS, WorkloadPlug, named, plug_of
+from dutlab.workloads import ANY_FIGURES, DRIVE, WORKLOADS, WorkloadPlug, plug_of
 
 if TYPE_CHECKING:
     from dutlab.analysis.doctor import Finding

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from dutlab.by_path import named
 from dutlab.choices import FORMATS
 from dutlab.errors import InputError
 from dutlab.printable import printable
@@ -26,7 +27,6 @@ from dutlab.report.sections.watched import sample_curves, sample_means
 from dutlab.store.manifest import DERIVED
 from dutlab.store.read import reading
 from dutlab.store.replace import file_names, folder_in, replace_file
-from dutlab.workloads import named
 
 IMAGES = ("svg", "png")
 

@@ -45,7 +45,7 @@ from dutlab.spec.planned_run import PlannedRun
 from dutlab.store.find import is_running, run_names
 from dutlab.store.manifest import MANIFEST
 from dutlab.store.replace import replace_file
-from dutlab.store.write import AlreadyWritten, as_store_error, opened_to_append, write_once
+from dutlab.store.write import AlreadyWritten, opened_to_append, stored_at, write_once
 
 if TYPE_CHECKING:
     from dutlab.spec.campaign import PlannedCampaign
@@ -99,10 +99,8 @@ class CampaignFolder:
         """Make a new folder. Raises InputError if there is a campaign, TestbedError if another process is making it, StoreError."""
         insist_on_none(path)
         folder = cls(path)
-        try:
+        with stored_at(path):
             path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise as_store_error(error, path, None) from error
         with folder.alone():
             write_plan(path, planned, dutlab_version)
         return folder
@@ -173,10 +171,8 @@ class CampaignFolder:
     def lock_of(self, planned: PlannedRun) -> Path:
         """Return the lock file of a planned run, and make its folder. Raises StoreError."""
         own = self.own_runs(planned)
-        try:
+        with stored_at(own):
             own.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise as_store_error(error, own, None) from error
         return self.place(planned) / _LOCK
 
     def said_by(self, planned: PlannedRun) -> Path:
@@ -265,10 +261,8 @@ class CampaignFolder:
     @contextmanager
     def alone(self) -> Iterator[None]:
         """Hold the campaign's lock. Raises TestbedError if another process carries out the campaign, StoreError."""
-        try:
+        with stored_at(self.path / _LOCK):
             file = opened_to_append(self.path / _LOCK)
-        except OSError as error:
-            raise as_store_error(error, self.path / _LOCK, None) from error
         with file as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -298,12 +292,10 @@ def _is_held(path: Path) -> bool:
 
 
 def _append(path: Path, entry: dict[str, Any]) -> None:
-    try:
+    with stored_at(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         with opened_to_append(path) as file:
             file.write(f"{json.dumps(entry)}\n".encode())
-    except OSError as error:
-        raise as_store_error(error, path, None) from error
 
 
 def _names(runs: Path) -> list[str]:

@@ -20,7 +20,7 @@ from dutlab.runner.host_power import on_again, on_step, until
 from dutlab.runner.journal import Journal, undo_to_json
 from dutlab.runner.undo import carry_out
 from dutlab.spec.links import Port
-from dutlab.spec.power import PowerSpec
+from dutlab.spec.switch import PowerSpec
 from dutlab.spec.testbed import Testbed
 from dutlab.spec.workloads.convergence import ConvergenceEvent
 from dutlab.units import Seconds

@@ -44,6 +44,7 @@ from dutlab.runner.trial import carry_out, lost_with, refused
 from dutlab.runner.undo import carry_out as carry_out_undo
 from dutlab.sensors.quiet import Neighbours
 from dutlab.spec.experiment import Experiment
+from dutlab.spec.links import DUT
 from dutlab.spec.testbed import Testbed
 from dutlab.spec.untried import untried
 from dutlab.store.calibration import Calibration, cache_folder
@@ -141,7 +142,9 @@ class Execution(RunProcess):
                 self.said.add(text)
             if self.testbed.lab is None:
                 await insist_on_ports(self.testbed, bare.hosts)
-            levels = SetLevels(self.experiment, bare.testbed, bare.hosts, self.journal)
+            levels = SetLevels(
+                self.experiment, bare.testbed, bare.hosts, self.journal, cores=bare.site.cpus.get(bare.testbed.dut or DUT, ())
+            )
             async with prepared(bare.hosts, self.testbed, self.journal), ended_by(levels.leave):
                 await levels.insist_on_knobs(self.plan, bare.modes, bare.dut)
                 stage = await self._calibrated(await self._examined(bare), options)

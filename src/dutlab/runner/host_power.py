@@ -18,7 +18,7 @@ from dutlab.errors import HostError
 from dutlab.hosts.host import Host
 from dutlab.hosts.own_time import own_timeout
 from dutlab.power import HostPower
-from dutlab.spec.power import Power, PowerSpec
+from dutlab.spec.switch import Power, PowerSpec
 from dutlab.spec.testbed import Testbed
 
 _POWER: TypeAdapter[PowerSpec | None] = TypeAdapter(Power)

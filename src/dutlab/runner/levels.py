@@ -50,6 +50,8 @@ class SetLevels:
     testbed: Testbed
     hosts: Mapping[str, Host]
     journal: Journal
+    cores: Sequence[int] = ()
+    """Cores of the DUT's programs; empty: the kernel chooses."""
     standing: dict[_Named, StandingLevel] = field(default_factory=dict)
     """(Factor, level) → level that is set, the oldest first."""
     not_back: NotBack | None = None
@@ -124,7 +126,7 @@ class SetLevels:
 
     def _changes(self, cell: Cell) -> list[ModeChange]:
         """Return the changes that levels make to the mode."""
-        return changes_of({name: cell.factors[name] for name in self._factors() if self._of_mode(name)}, self.hosts)
+        return changes_of({name: cell.factors[name] for name in self._factors() if self._of_mode(name)}, self.hosts, self.cores)
 
     def _level(self, named: _Named) -> _AnyLevel:
         if named == _DISTANCE and (distance := distance_level(self.testbed)) is not None:

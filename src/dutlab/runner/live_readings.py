@@ -9,7 +9,7 @@ from itertools import takewhile
 
 from dutlab.events import Tell
 from dutlab.methods.dut_ports import SensedValue
-from dutlab.spec.sensors import SensorSpec
+from dutlab.spec.sensor import SensorSpec
 
 MOST = 100_000
 """Number of readings that are kept: over an hour at 25 a second. Methods read only the last minutes."""

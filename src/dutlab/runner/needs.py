@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
+from dutlab.by_path import named
 from dutlab.dut.mode import Mode, NeedsPrograms
 from dutlab.errors import ToolMissing
 from dutlab.hosts.host import Host
@@ -17,7 +18,6 @@ from dutlab.systems import system_of
 from dutlab.tools.fio.drives import LSBLK, WIPEFS
 from dutlab.tools.fio.program import FIO
 from dutlab.tools.iperf3.tcp import hosts_of
-from dutlab.workloads import named
 
 _ADDS = {ETHTOOL: "drivers, offloads and ring sizes of its ports"}
 """Optional programs → facts that they add to the record."""

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from dutlab import labs
+from dutlab.by_path import named
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.dut import family
 from dutlab.dut.custom import CommandMode, ProgramMode
@@ -44,6 +45,7 @@ from dutlab.spec.generators import ENGINE, GeneratorModel
 from dutlab.spec.known import BLACK_BOX, EXACT, RUN_ENGINE, WITHOUT_LINKS, modes_of
 from dutlab.spec.links import DUT
 from dutlab.spec.testbed import Testbed
+from dutlab.spec.wire_form import WireForm
 from dutlab.spec.workloads import Need, model_of
 from dutlab.store.calibration import Calibration
 from dutlab.systems.modes import DeclaredMode
@@ -57,7 +59,7 @@ from dutlab.tools.linux_dut.flows import LinuxFlows
 from dutlab.tools.linux_dut.routes import LinuxRoutes, RouteUpdates
 from dutlab.tools.manager import Manager
 from dutlab.tools.ping import Ping, ProbesByEnds
-from dutlab.workloads import WORKLOADS, LoadPattern, WorkloadPlug, named, plug_of
+from dutlab.workloads import WORKLOADS, LoadPattern, WorkloadPlug, plug_of
 
 Ask = Callable[[str], Awaitable[str]]
 """Asks a person, and returns the answer."""
@@ -359,7 +361,11 @@ async def _set_up(
             site=site,
             modes=modes,
             device=device,
-            drivers={plug.name: _driver(plug, bench, generators, undisturbed, site) for plug in WORKLOADS.values() if plug.settings},
+            drivers={
+                plug.name: _driver(plug, bench, generators, undisturbed, site, form=partial(_form, experiment))
+                for plug in WORKLOADS.values()
+                if plug.settings
+            },
             prober=prober,
             versions=versions,
             accounts=accounts,
@@ -369,6 +375,11 @@ async def _set_up(
             lab=lab,
             readings=readings,
         )
+
+
+def _form(experiment: Experiment, cell: Cell) -> WireForm:
+    """Return the form of the cell's frames. Factors with commands of the experiment do not change it."""
+    return WireForm.of({name: level for name, level in cell.factors.items() if name not in experiment.levels})
 
 
 def _bench(site: GeneratorSite, device: JournaledDevice) -> Bench:
@@ -406,16 +417,21 @@ def _driver(
     generators: Mapping[GeneratorModel, GeneratorTool],
     undisturbed: Callable[[Generator], Undisturbed],
     site: GeneratorSite,
+    *,
+    form: Callable[[Cell], WireForm],
 ) -> Driver:
-    """Return the driver of a workload: its tool, or its method with each cell's generator, which repeats loads that were disturbed."""
+    """Return the driver of a workload: its tool, or its method with each cell's generator, which repeats loads that were disturbed.
+
+    `form` returns the form of a cell's frames.
+    """
 
     async def by_tool(cell: Cell) -> Measured:
         tool: Callable[[GeneratorSite, Cell], Awaitable[Measured]] = named(plug.tool)
-        return await tool(site, cell)
+        return await tool(replace(site, form=form(cell)), cell)
 
     async def by_method(cell: Cell) -> Measured:
         method: Method = named(plug.method)
-        plain = bench.generator if cell.generator is None else generators[cell.generator]
+        plain = site.engine.through(form(cell)) if cell.generator is None else generators[cell.generator]
         generator = undisturbed(plain)
         if plug.load is not LoadPattern.SEVERAL:  # a trial of one load is repeated as a whole if it was disturbed
             generator = replace(generator, most_again=0)

@@ -12,6 +12,7 @@ from statistics import fmean
 from types import MappingProxyType
 from typing import Literal
 
+from dutlab.by_path import named
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.dut.mode import Check
 from dutlab.errors import LinkUnsteady, MachineTooBusy, MeasurementError
@@ -41,7 +42,7 @@ from dutlab.store.record import DoubtRecord, TrialRecord, above_line_doubts, fou
 from dutlab.subject import Figures
 from dutlab.systems.sample_names import DEVICE_FRAMES, STEAL, core_of, poll_cycle_shares
 from dutlab.systems.watched import CARRIER_CHANGES
-from dutlab.workloads import LoadPattern, named, plug_of
+from dutlab.workloads import LoadPattern, plug_of
 
 STEAL_DOUBT_PERCENT = 1.0
 WATCH_DOUBT_PERCENT = 1.0

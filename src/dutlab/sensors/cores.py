@@ -25,7 +25,6 @@ class Sampler(ShellLoop):
         self._readings: list[CpuReading] = []
 
     def _turn(self, at_s: float, text: str) -> None:
-        del at_s  # the host's clock times turns more exactly
         reading = self._watch.parse(text)
         before = self._readings[-1] if self._readings else None
         self._readings.append(reading.after(before) if before and self._watch.since == "turn" else reading)

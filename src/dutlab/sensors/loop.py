@@ -88,7 +88,6 @@ class ShellLoop(ABC):
 
     def _odd(self, ended_s: float) -> Iterable[str]:
         """Yield a sentence for each doubt about existing readings."""
-        del ended_s
         return ()
 
     @abstractmethod

@@ -49,7 +49,6 @@ class PerfProfile:
 
     async def start(self, tell: Tell = nobody) -> None:
         """Start perf; return when it samples. Raises HostError."""
-        del tell
         host = self._site.host
         folder = await self._held.enter_async_context(held_folder(host))
         pin = [] if self._site.core is None else host.system.pinned([self._site.core])
@@ -64,7 +63,6 @@ class PerfProfile:
 
     async def stop(self, began_s: float) -> Watched:
         """Return the stacks of the trial as a raw file. Raises HostError."""
-        del began_s
         if self._process is None:
             return Watched()
         try:

@@ -26,12 +26,10 @@ class CounterTotals:
 
     async def start(self, tell: Tell = nobody) -> None:
         """Read the counters. Raises HostError."""
-        del tell  # a total has no values during the trial
         self._before = await read_counters(self._host)
 
     async def stop(self, began_s: float) -> Watched:
         """Read the counters again, and return their growth. Raises HostError."""
-        del began_s
         if self._before is None:
             return Watched()
         return Watched(counters={self._host.name: difference(self._before, await read_counters(self._host))})
@@ -50,12 +48,10 @@ class ProgramTotals:
 
     async def start(self, tell: Tell = nobody) -> None:
         """Read the counters. Raises HostError."""
-        del tell
         self._before = await self._read()
 
     async def stop(self, began_s: float) -> Watched:
         """Read the counters again, and return their growth. Raises HostError."""
-        del began_s
         return Watched(counters={self._host: difference(self._before, await self._read())})
 
 
@@ -70,12 +66,10 @@ class CpuTotals:
         self._before: Mapping[str, CpuAccount] = {}
 
     async def start(self, tell: Tell = nobody) -> None:
-        del tell
         self._before = await self._accounts.read()
         await self._meanwhile.enter_async_context(self._accounts.running())
 
     async def stop(self, began_s: float) -> Watched:
-        del began_s
         await self._meanwhile.aclose()
         before, after = self._before, await self._accounts.read()
         return Watched(interference={name: after[name].since(before[name]) for name in sorted(after.keys() & before.keys())})

@@ -10,14 +10,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import Self, cast
 
+from dutlab.by_path import named
 from dutlab.ending import run_to_end
 from dutlab.errors import DutlabError, HostError, ToolMissing
 from dutlab.events import Tell, nobody
 from dutlab.extras import extra_install_command
 from dutlab.hosts.local import THIS_MACHINE
 from dutlab.sensors.sensor import Sensor, SensorSite, Watched, all_of
-from dutlab.spec.sensors import SensorSpec
-from dutlab.workloads import named
+from dutlab.spec.sensor import SensorSpec
 
 _LIBRARIES = {"snmp": "pysnmp", "mqtt": "paho"}
 _PROGRAMS = {"ipmi": "ipmitool"}
@@ -77,7 +77,6 @@ class Watch:
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         """Stop all sensors. Raises HostError if a vital sensor cannot be read, unless the trial itself failed."""
-        del kind, trace
         results = []
         try:
             for sensor in reversed(self._vital):

@@ -106,19 +106,19 @@ class BoundedProtocol(H11Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop counting the connection."""
-        self._stop_timer()
-        if self._is_admitted:
-            self._is_admitted = False
-            self.crowd.left(self, self._address)
+        self._leave()
         super().connection_lost(exc)
 
     def give_up(self) -> None:
         """Close the connection, also during a request, and stop counting it."""
+        self._leave()
+        self.transport.abort()
+
+    def _leave(self) -> None:
         self._stop_timer()
         if self._is_admitted:
             self._is_admitted = False
             self.crowd.left(self, self._address)
-        self.transport.abort()
 
     def _await_head(self) -> None:
         self._timer = self.loop.call_later(REQUEST_HEAD_S, self.give_up)

@@ -55,7 +55,6 @@ class AboutSpec(SpecModel):
     @classmethod
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> Iterator[InitErrorDetails]:
         """Check the number of further properties."""
-        del made
         if isinstance(more := data.get("more"), Mapping) and len(more) > MOST_MORE:
             yield fault(("more",), f"{len(more)} properties; at most {MOST_MORE} are shown", FaultKind.RANGE)
 

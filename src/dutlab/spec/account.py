@@ -24,7 +24,6 @@ class AccountSpec(SpecModel):
     @classmethod
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> Iterator[InitErrorDetails]:
         """Check that each name can match a process, but not all processes."""
-        del made
         for key in ("processes", "cgroups", "units"):
             for n, name in enumerate(data.get(key) or () if isinstance(data.get(key), (list, tuple)) else ()):
                 if isinstance(name, str) and (not name.strip("/ ") or (key != "cgroups" and "/" in name)):

@@ -21,6 +21,8 @@ class LinkBounds:
     mtu: int = 1500
     speed: BpsL1 | None = None
     ipv6: bool = False
+    translated: bool = False
+    """True if a level of the experiment sends its frames as IPv6, although its addresses are of IPv4."""
     ends: tuple[str, ...] = ("source", "sink")
     """Hosts where traffic starts and ends."""
     hosts: tuple[str, ...] = ("source", "dut", "sink")
@@ -34,6 +36,11 @@ class LinkBounds:
     """True if nothing but the testbed is on the link, as in every embedded lab."""
     most_sources: int = MOST_SOURCES
     """Most addresses that the source's port can have."""
+
+    @property
+    def ip_versions(self) -> frozenset[bool]:
+        """Versions of IP of the frames that are sent on it; True is IPv6."""
+        return frozenset({self.ipv6, self.ipv6 or self.translated})
 
     @property
     def longest_frame(self) -> int:

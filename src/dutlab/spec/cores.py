@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Self
 
-from pydantic import Field, PlainSerializer, PlainValidator, Strict, TypeAdapter, ValidationError
+from pydantic import ConfigDict, Field, PlainSerializer, PlainValidator, Strict, TypeAdapter, ValidationError
 
 from dutlab.errors import FaultKind
 from dutlab.spec.fields import Name
@@ -17,8 +17,8 @@ from dutlab.spec.model import ValueFault, fault, faults_of, refuse
 
 _LAST_CPU = 8191  # CONFIG_NR_CPUS of x86 at most
 Numbers = tuple[Annotated[int, Strict(), Field(ge=0, le=_LAST_CPU)], ...]
-_NUMBERS: TypeAdapter[tuple[int, ...]] = TypeAdapter(Numbers)
-_NAME: TypeAdapter[str] = TypeAdapter(Name)
+_NUMBERS: TypeAdapter[tuple[int, ...]] = TypeAdapter(Numbers, config=ConfigDict(defer_build=True))
+_NAME: TypeAdapter[str] = TypeAdapter(Name, config=ConfigDict(defer_build=True))
 
 
 class Cores(tuple[int, ...]):  # noqa: SLOT001 -- it has an attribute, and a tuple cannot have slots with values

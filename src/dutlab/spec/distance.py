@@ -69,7 +69,6 @@ class Distance(SpecModel):
     @classmethod
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> Iterator[InitErrorDetails]:
         """Check for keys that have no meaning without another."""
-        del data
         if made is not None and made.jitter is not None and (made.delay is None or made.jitter > made.delay):
             yield fault(("jitter",), "is more than the delay that it varies; write delay too, at least as long", FaultKind.CONFLICT)
         if made is not None and made.queue is not None and made.rate is None:

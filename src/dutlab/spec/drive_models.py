@@ -23,7 +23,7 @@ from dutlab.spec.model import FILE_CONTEXT, did_you_mean, plain_faults
 from dutlab.spec.yaml_source import Source, folder_of, printable, read_file
 
 KEY = "drive-models"
-_LINE = re.compile(rf"^{KEY}:[ \t]*(\S.*?)[ \t]*(?:#.*)?$", re.MULTILINE)
+_LINE = rf"(?m)^{KEY}:[ \t]*(\S.*?)[ \t]*(?:#.*)?$"
 _COLUMNS = ("model", *RatedSpec.model_fields)
 Models = Mapping[str, Mapping[str, float]]
 
@@ -86,7 +86,7 @@ def rate_drives(source: Source, path: Path) -> list[Fault]:
 def with_models(text: bytes, path: Path) -> bytes:
     """Return a testbed's text with the table in place of the name of its file, so that it needs no other file. Raises SpecRefused."""
     content = text.decode("utf-8", "replace")
-    if (line := _LINE.search(content)) is None or line[1] in ("|", ">"):
+    if (line := re.search(_LINE, content)) is None or line[1] in ("|", ">"):
         return text
     table = read_file(folder_of(path) / line[1].strip("\"'")).decode("utf-8", "replace").removeprefix("\ufeff")
     inside = "\n".join(f"  {row}" for row in table.splitlines() if row.strip())

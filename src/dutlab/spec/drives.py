@@ -22,10 +22,10 @@ from dutlab.errors import FaultKind
 from dutlab.spec.fields import Name, YesNo
 from dutlab.spec.model import SpecModel, fault
 
-_BY_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:+=@-]{0,254}")
-_SERIAL = re.compile(r"[!-.0-~]([ -.0-~]{0,126}[!-.0-~])?")
-_LETTER = re.compile(r"(/dev/)?((sd|hd|vd|xvd)[a-z]+\d*|nvme\d+(n\d+(p\d+)?)?|(md|dm-|loop|mmcblk)\d+\w*)")
-_SIZE = re.compile(r"(\d+)([KMGT]?)i?B?", re.IGNORECASE)
+_BY_ID = r"[A-Za-z0-9][A-Za-z0-9._:+=@-]{0,254}"
+_SERIAL = r"[!-.0-~]([ -.0-~]{0,126}[!-.0-~])?"
+_LETTER = r"(/dev/)?((sd|hd|vd|xvd)[a-z]+\d*|nvme\d+(n\d+(p\d+)?)?|(md|dm-|loop|mmcblk)\d+\w*)"
+_SIZE = r"(?i)(\d+)([KMGT]?)i?B?"
 _POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
 LEAST_SIZE = 1 << 20
 
@@ -34,14 +34,14 @@ Positive = Annotated[float, Strict(), Field(gt=0)]
 
 def parse_size(text: str) -> int:
     """Return the bytes of `4k`, `1MiB`, `512`, with binary prefixes as in fio (`kb_base=1024`). Raises ValueError."""
-    if not (match := _SIZE.fullmatch(text)):
+    if not (match := re.fullmatch(_SIZE, text)):
         raise ValueError(f"{text!r} is not a size; write it as in 4k, 1M or 10G")
     return int(match[1]) << 10 * _POWERS[match[2].upper()]
 
 
 def is_size(text: str) -> bool:
     """Return whether `text` is a size."""
-    return _SIZE.fullmatch(text) is not None
+    return re.fullmatch(_SIZE, text) is not None
 
 
 def _size(value: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
@@ -119,9 +119,9 @@ class DriveSpec(SpecModel):
         if len(ways) != 1:
             yield fault(("by-id",), "name the drive in one way: by-id, serial, or file for a file in its place", FaultKind.CONFLICT)
         by_id, serial, file = data.get("by-id", data.get("by_id")), data.get("serial"), data.get("file")
-        if isinstance(by_id, str) and (_LETTER.fullmatch(by_id) or not _BY_ID.fullmatch(by_id)):
+        if isinstance(by_id, str) and (re.fullmatch(_LETTER, by_id) or not re.fullmatch(_BY_ID, by_id)):
             yield fault(("by-id",), f"{by_id!r} is not a name of /dev/disk/by-id, without the folder; letters change at each boot")
-        if isinstance(serial, str) and (_LETTER.fullmatch(serial) or not _SERIAL.fullmatch(serial)):
+        if isinstance(serial, str) and (re.fullmatch(_LETTER, serial) or not re.fullmatch(_SERIAL, serial)):
             yield fault(("serial",), f"{serial!r} is not a serial number; `lsblk -dno NAME,SERIAL` lists them")
         if isinstance(file, str) and (not file.startswith("/") or file.startswith("/dev/") or ".." in file or ":" in file or "\n" in file):
             yield fault(("file",), "must be the whole path of a file, outside /dev, without .. and without a colon")

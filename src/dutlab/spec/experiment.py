@@ -27,7 +27,7 @@ from dutlab.spec.generators import Generator
 from dutlab.spec.known import LABS, ROLES
 from dutlab.spec.model import SpecModel, ValueFault, did_you_mean, fault
 from dutlab.spec.repeats import Repeats
-from dutlab.spec.sensors import DEFAULT_WATCH, WATCHES, PerfSensor, Sensors, host_faults
+from dutlab.spec.sensor import DEFAULT_WATCH, Sensors, host_faults, watch_faults
 from dutlab.spec.testbed import Testbed
 from dutlab.spec.workloads import Workload
 from dutlab.stats.repeats import RepeatRule
@@ -198,19 +198,9 @@ class Experiment(SpecModel):
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> Iterator[InitErrorDetails]:
         """Check the levels of factors, the workloads and the sensors against one another."""
         yield from factor_faults(data)
-        yield from _watch_faults(data.get("watch"))
+        yield from watch_faults(data.get("watch"))
         yield from _workload_faults(data.get("workloads"))
         yield from _profile_faults(made)
-
-
-def _watch_faults(watch: object) -> Iterator[InitErrorDetails]:
-    if not isinstance(watch, list | tuple):
-        return
-    for i, what in enumerate(watch):
-        if isinstance(what, str) and what not in WATCHES:
-            yield fault(("watch", i), f"{what!r} cannot be watched {did_you_mean(what, WATCHES)}", FaultKind.UNKNOWN_NAME)
-        elif what in watch[:i]:
-            yield fault(("watch", i), f"duplicate {what}", FaultKind.DUPLICATE)
 
 
 def _workload_faults(workloads: object) -> Iterator[InitErrorDetails]:
@@ -232,6 +222,8 @@ def _profile_faults(made: Experiment | None) -> Iterator[InitErrorDetails]:
     if not any(plug_of(workload.kind).finds_limit for workload in made.workloads):
         able = ", ".join(plug.name for plug in WORKLOADS.values() if plug.finds_limit)
         yield fault(("profile",), f"no workload here finds a limit; those that do: {able}", FaultKind.CONFLICT)
+    from dutlab.spec.sensors import PerfSensor  # noqa: PLC0415 -- only profiles need it
+
     if PerfSensor.kind in made.watch:
         yield fault(
             ("watch", made.watch.index(PerfSensor.kind)),

@@ -6,7 +6,7 @@ A level is set by commands under `levels:` in the experiment file, by a built-in
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
@@ -19,7 +19,10 @@ from dutlab.spec.bounds import TestbedBounds
 from dutlab.spec.fields import Duration, Name, YesNo, name_fault
 from dutlab.spec.links import IPV6_LEAST_MTU
 from dutlab.spec.model import Loc, SpecModel, ValueFault, did_you_mean, fault
+from dutlab.spec.translation import MOST_MTU as TRANSLATED_MTU
+from dutlab.spec.translation import prefix_fault, prefixes_of
 from dutlab.spec.tunnels import MOST_TUNNELS
+from dutlab.spec.wire_form import NAT64
 from dutlab.units import Seconds
 
 if TYPE_CHECKING:
@@ -31,7 +34,7 @@ OFF = "off"
 VERSION = "version"
 """Factor whose levels are versions of the DUT. Runs are compared between versions, not within one."""
 SYSCTL = "sysctl."
-_SYSCTL_NAME = re.compile(r"[a-z0-9_]+([./][A-Za-z0-9_:-]+)+")
+_SYSCTL_NAME = r"[a-z0-9_]+([./][A-Za-z0-9_:-]+)+"
 _WORD = r"[a-z][a-z0-9_-]*"
 _CORES = r"[0-9]{1,4}(-[0-9]{1,4})?(,[0-9]{1,4}(-[0-9]{1,4})?)*"
 LARGEST_MTU = 65535
@@ -73,6 +76,7 @@ KNOBS: Mapping[str, KnobKind] = {
     "boost": KnobKind(r"on|off", "on, or off", of_ports=False),
     "pcie-aspm": KnobKind(_WORD, "performance", of_ports=False),
     "flowtable": KnobKind(r"off|software|hardware", "off, software or hardware", of_mode=True),
+    NAT64: KnobKind(r"off|[0-9a-f:.]{2,39}/96", "off, or a prefix of 96 bits, as 2001:db8:64::/96", of_mode=True),
     "pppoe": KnobKind(r"off|on", "off, or on", of_mode=True),
     "shaper": KnobKind(
         r"off|(cake|fq_codel|fifo) [0-9]{1,6}([.][0-9]{1,3})? ?[kMG](bit/s)?", "off, or a queue and a rate, as cake 50Mbit/s", of_mode=True
@@ -86,6 +90,10 @@ KNOBS: Mapping[str, KnobKind] = {
     "setperf": KnobKind(r"[0-9]|[1-9][0-9]|100", "per cent, 0 to 100", of_ports=False, kernel="OpenBSD"),
 }
 """Factors that dutlab sets and restores automatically, in addition to `sysctl.NAME`, which takes any text."""
+
+
+_FAULTS: Mapping[str, Callable[[str], str]] = {NAT64: prefix_fault}
+"""Knob → function that returns the fault of a level which matches the knob's expression."""
 
 
 def is_knob(name: str) -> bool:
@@ -227,7 +235,7 @@ def _listed(value: object) -> Sequence[object]:
 def _name_fault(name: str) -> str:
     if not name.startswith(SYSCTL):
         return name_fault(name)
-    if _SYSCTL_NAME.fullmatch(name.removeprefix(SYSCTL)):
+    if re.fullmatch(_SYSCTL_NAME, name.removeprefix(SYSCTL)):
         return ""
     return f"{name!r} names no sysctl; write it as in sysctl.net.core.netdev_budget"
 
@@ -252,7 +260,8 @@ def _level_fault(name: str, level: str) -> str:
     beyond = kind.within is not None and level.isdecimal() and int(level) not in kind.within
     if not re.fullmatch(kind.level, level) or backwards or beyond:
         return f"{level!r} is not a level of {name}; write {kind.example}"
-    return ""
+    what = _FAULTS[name](level) if name in _FAULTS else ""
+    return f"{what}; write {kind.example}" if what else ""
 
 
 def _own_faults(own: Mapping[str, set[Any]], factors: Mapping[str, Sequence[Any]]) -> Iterator[InitErrorDetails]:
@@ -320,11 +329,21 @@ def combinations(factors: object, exclude: object, most: int) -> int:
 
 
 def with_least_mtu(bounds: TestbedBounds, factors: object) -> TestbedBounds:
-    """Return the limits of links at the smallest MTU of the experiment, since frames must pass at each. PPPoE lowers the MTU too."""
+    """Return the limits of links at the smallest MTU of the experiment, since frames must pass at each. PPPoE and NAT64 lower it too."""
     levels = factors.get(MTU) if isinstance(factors, Mapping) else None
     mtus = [int(level) for level in map(level_text, _listed(levels)) if isinstance(level, str) and level.isdecimal()]
-    most = PPPOE_MTU if isinstance(factors, Mapping) and "on" in map(level_text, _listed(factors.get("pppoe"))) else LARGEST_MTU
-    return TestbedBounds({name: replace(link, mtu=min([*(mtus or [link.mtu]), most])) for name, link in bounds.items()}, bounds.drives)
+    dials = isinstance(factors, Mapping) and "on" in map(level_text, _listed(factors.get("pppoe")))
+    translated = bool(prefixes_of(factors))
+    most = min(PPPOE_MTU if dials else LARGEST_MTU, TRANSLATED_MTU if translated else LARGEST_MTU)
+    links = {
+        name: replace(
+            link,
+            mtu=min([*(mtus or [link.mtu]), most]),
+            translated=translated and link.through_dut,
+        )
+        for name, link in bounds.items()
+    }
+    return TestbedBounds(links, bounds.drives)
 
 
 def level_misfits(experiment: Mapping[str, Any], bed: TestbedShape) -> Iterator[tuple[Loc, str]]:

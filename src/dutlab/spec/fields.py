@@ -14,11 +14,11 @@ from dutlab.errors import FaultKind
 from dutlab.spec.model import NAME_KEY, ValueFault, from_file
 from dutlab.units import Bps, BpsL1, Pps, Seconds, UnitError, parse_bit_rate, parse_duration, parse_pps, parse_share
 
-_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,46}[a-z0-9])?")
-_INTERFACE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,14}")
-_VPP_INTERFACE = re.compile(r"(?=.{1,63}$)[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_.-]+)*")
-_ADAPTER = re.compile(r"(?=.{1,63}$)[^\W_](?:[\w .#()+-]*[\w)])?")
-_SSH = re.compile(
+_NAME = r"[a-z0-9]([a-z0-9-]{0,46}[a-z0-9])?"
+_INTERFACE = r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,14}"
+_VPP_INTERFACE = r"(?=.{1,63}$)[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_.-]+)*"
+_ADAPTER = r"(?=.{1,63}$)[^\W_](?:[\w .#()+-]*[\w)])?"
+_SSH = (
     r"(?:[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}@)?"
     r"(?:[A-Za-z0-9](?:[A-Za-z0-9.-]{0,252}[A-Za-z0-9])?|\[[0-9A-Fa-f:.]{2,45}\])"
     r"(?::(?P<port>\d{1,5}))?"
@@ -30,7 +30,7 @@ _UNUSABLE = ("is_multicast", "is_unspecified", "is_loopback", "is_link_local")
 
 def name_fault(text: str) -> str:
     """Return the fault of a name, or ""."""
-    if _NAME.fullmatch(text):
+    if re.fullmatch(_NAME, text):
         return ""
     return f"{text!r} is not a name; use a-z, 0-9 and - inside, at most 48 of them: it becomes part of file names"
 
@@ -157,14 +157,14 @@ Network = Annotated[
 
 def interface_fault(text: str) -> str:
     """Return the fault of an interface name, or "" (Linux: net/core/dev.c, dev_valid_name; 15 bytes)."""
-    if _INTERFACE.fullmatch(text):
+    if re.fullmatch(_INTERFACE, text):
         return ""
     return f"{text!r} is not an interface name; 1 to 15 of letters, digits, '.', '_' and '-', not beginning with '-' or '.'"
 
 
 def vpp_interface_fault(text: str) -> str:
     """Return the fault of a VPP interface name, or "": `TenGigabitEthernet3/0/0`, 63 bytes (vnet/interface_types.api)."""
-    return "" if _VPP_INTERFACE.fullmatch(text) else interface_fault(text)
+    return "" if re.fullmatch(_VPP_INTERFACE, text) else interface_fault(text)
 
 
 def adapter_fault(text: str) -> str:
@@ -172,14 +172,14 @@ def adapter_fault(text: str) -> str:
 
     Windows accepts more (NetConnectionID); characters with a special meaning in PowerShell or a shell are refused here.
     """
-    if _ADAPTER.fullmatch(text):
+    if re.fullmatch(_ADAPTER, text):
         return ""
     return f"{text!r} is not the name of an adapter; 1 to 63 of letters, digits, spaces and . _ - + # ( ), beginning with a letter or digit"
 
 
 def ssh_fault(text: str) -> str:
     """Return the fault of an ssh target, or "". A target that begins with - would be an option of ssh."""
-    m = _SSH.fullmatch(text)
+    m = re.fullmatch(_SSH, text)
     if m is None or (m["port"] and not 0 < int(m["port"]) <= _LAST_TCP_PORT):
         return f"{text!r} is not an ssh target; write [user@]host[:port], as in root@192.0.2.11"
     return ""

@@ -17,10 +17,10 @@ from typing import Any
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
+from dutlab.by_path import named
 from dutlab.choices import FILE_MODELS
 from dutlab.spec.drive_models import KEY
 from dutlab.spec.model import SpecModel
-from dutlab.workloads import named
 
 
 def file_schema(kind: str) -> dict[str, Any]:

@@ -6,13 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from dutlab.spec.factors import combinations, level_misfits, with_least_mtu
 from dutlab.spec.generators import Generator, GeneratorModel
 from dutlab.spec.known import FAMILY_MODES, MDRAID, ROLES, RUN_ENGINE, STARTS_PROGRAMS, modes_of
 from dutlab.spec.model import FILE_CONTEXT, Loc, did_you_mean
 from dutlab.spec.shape import TestbedShape
+from dutlab.spec.translation import untranslatable, untranslatable_links
+from dutlab.spec.wire_form import NAT64
 from dutlab.spec.workloads import Need, Workload, WorkloadModel
 from dutlab.spec.workloads.frames import FrameWorkload
 from dutlab.spec.workloads.setting import identity_of
@@ -22,7 +24,7 @@ MOST_TRIALS = 100_000
 _TUNNELS_FROM = ROLES[0]
 """Host at the other end of tunnels from the DUT, for every family (dut/ipsec.py, dut/linux_tunnels.py)."""
 
-_GENERATOR: TypeAdapter[GeneratorModel | None] = TypeAdapter(Generator | None)
+_GENERATOR: TypeAdapter[GeneratorModel | None] = TypeAdapter(Generator | None, config=ConfigDict(defer_build=True))
 _WORKLOAD: TypeAdapter[WorkloadModel] = TypeAdapter(Workload)
 
 
@@ -34,6 +36,7 @@ def incompatibilities(experiment: Mapping[str, Any], bed: TestbedShape) -> Itera
     arrays = _arrays(factors, own, bed)
     yield from (*_mode_misfits(factors, own, bed), *_no_array(arrays, bed))
     yield from level_misfits(experiment, bed)
+    yield from ((("factors", NAT64), what) for what in untranslatable_links(factors, bed))
     bed = replace(bed, bounds=with_least_mtu(bed.bounds, factors))
     workloads = experiment.get("workloads")
     whole: dict[int, WorkloadModel] = {}
@@ -59,8 +62,9 @@ def incompatibilities(experiment: Mapping[str, Any], bed: TestbedShape) -> Itera
         yield from ((("workloads", i, workload.kind), what) for what in (*unmet, *_unmet_needs(workload, factors, bed)))
         for loc, what in workload.incompatibilities(bed.bounds):
             yield ("workloads", i, workload.kind, *loc), what
-        if isinstance(workload, FrameWorkload):
-            generator = _generator(workload, experiment, bed)
+        generator = _generator(workload, experiment, bed) if isinstance(workload, FrameWorkload) else None
+        yield from ((("workloads", i, workload.kind), what) for what in untranslatable(workload, generator, factors))
+        if isinstance(workload, FrameWorkload) and generator is not None:
             for loc, what in (*workload.beyond(generator, bed.bounds), *_not_at_ends(workload, generator, bed)):
                 yield ("workloads", i, workload.kind, *loc), what
         for loc, what in workload.unfit(experiment, bed):

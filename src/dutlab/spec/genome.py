@@ -18,20 +18,20 @@ LETTERS: Mapping[str, int] = MappingProxyType(
 )
 """Letter → frame size in bytes with FCS (RFC 6985 section 3)."""
 LONGEST_SEQUENCE = 1 << 16
-_RUN = re.compile(r"(\d*)(\D)", re.ASCII)
-_PLAIN = re.compile(r"(\d*[a-j])+", re.ASCII)
+_RUN = r"(?a)(\d*)(\D)"
+_PLAIN = r"(?a)(\d*[a-j])+"
 
 
 def looks_like_genome(text: str) -> bool:
     """Return whether `text` has the form of a genome of letters with a fixed size."""
-    return _PLAIN.fullmatch(text) is not None
+    return re.fullmatch(_PLAIN, text) is not None
 
 
 def read_genome(genome: str, table: Mapping[str, int] = MappingProxyType({})) -> tuple[int, ...]:
     """Return the sizes in order; `table` has the sizes of `z` and of upper-case letters. Raises ValueError with the fault."""
     sizes: list[int] = []
     end = 0
-    for run in _RUN.finditer(genome):
+    for run in re.finditer(_RUN, genome):
         times, letter, end = run[1], run[2], run.end()
         count = int(times[:6]) if times else 1
         if count == 0:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from dutlab.errors import InputError
-from dutlab.stats.rescore import CSIT_NDR, CSIT_PDR, RFC2544, TST009, Definition
+from dutlab.stats.definitions import CSIT_NDR, CSIT_PDR, RFC2544, TST009, Definition
 from dutlab.units import Seconds
 
 WIDTH = 0.005

@@ -6,34 +6,76 @@ build the labs and systems.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from functools import cache
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
-from dutlab.systems import SYSTEMS, closed, linux
+from dutlab.systems import SYSTEMS
 from dutlab.systems.modes import FIREWALL, OWN, ROUTER, TUNNELS, USER_SPACE, WIREGUARD, DeclaredMode, ModeArray
+
+if TYPE_CHECKING:
+    from dutlab.systems.system import System
 
 ROLES = ("source", "dut", "sink")
 
-BLACK_BOX, MANUAL = closed.BLACK_BOX.name, closed.MANUAL.name
-LINUX, MDRAID = linux.LINUX.name, linux.MDRAID.name
-EXACT = linux.EXACT.name
+BLACK_BOX, MANUAL = "black-box", "manual"
+LINUX, MDRAID, EXACT = "linux", "mdraid", "linux-exact"
 WITHOUT_LINKS = frozenset({MDRAID, EXACT})
 """Families whose modes need no path through the DUT."""
-FAMILY_MODES: Mapping[str, Mapping[str, DeclaredMode]] = MappingProxyType(
-    {name: {mode.name: mode for mode in system.modes} for name, system in SYSTEMS.items()}
-)
+
+
+@cache
+def _modes(family: str) -> Mapping[str, DeclaredMode]:
+    return MappingProxyType({mode.name: mode for mode in SYSTEMS[family].modes})
+
+
+class _FamilyModes(Mapping[str, Mapping[str, DeclaredMode]]):
+    """Family → its modes. Only the record of the family that is asked for is imported."""
+
+    def __getitem__(self, family: str) -> Mapping[str, DeclaredMode]:
+        return _modes(family)
+
+    def __contains__(self, family: object) -> bool:
+        return family in SYSTEMS
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(SYSTEMS)
+
+    def __len__(self) -> int:
+        return len(SYSTEMS)
+
+
+class _Families(AbstractSet[str]):
+    """Families whose records have a property. `in` imports the record of one family, and iteration all of them."""
+
+    def __init__(self, has: Callable[[System], bool]) -> None:
+        self._has = has
+
+    def __contains__(self, family: object) -> bool:
+        return isinstance(family, str) and family in SYSTEMS and self._has(SYSTEMS[family])
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name, system in SYSTEMS.items() if self._has(system))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+FAMILY_MODES: Mapping[str, Mapping[str, DeclaredMode]] = _FamilyModes()
 """Family → its built-in modes, by name."""
-WITHOUT_A_WAY_IN = frozenset(name for name, system in SYSTEMS.items() if not system.has_way_in)
+WITHOUT_A_WAY_IN = _Families(lambda system: not system.has_way_in)
 """Families whose hosts no command can reach."""
-OWN_PORTS = frozenset(name for name, system in SYSTEMS.items() if not system.ports)
+OWN_PORTS = _Families(lambda system: not system.ports)
 """Families with their own port names, which dutlab cannot list."""
-RUN_ENGINE = frozenset(name for name, system in SYSTEMS.items() if system.runs_engine)
+RUN_ENGINE = _Families(lambda system: system.runs_engine)
 """Families of hosts on which the engine runs."""
 
 PROGRAM_MODES = frozenset(mode.name for mode in USER_SPACE)
 """Modes of Linux in which programs forward."""
-STARTS_PROGRAMS = frozenset(name for name, system in SYSTEMS.items() if system.kernel == linux.LINUX.kernel) - WITHOUT_LINKS
+STARTS_PROGRAMS = _Families(lambda system: system.kernel == SYSTEMS[LINUX].kernel and system.name not in WITHOUT_LINKS)
 """Families of DUTs on which dutlab can start programs that act as the device."""
 
 

@@ -18,7 +18,7 @@ from dutlab.spec import overrides as sets
 from dutlab.spec.drive_models import rate_drives, with_models
 from dutlab.spec.experiment import Experiment, LabRef, TestbedPath
 from dutlab.spec.fits import incompatibilities
-from dutlab.spec.lab_files import description
+from dutlab.spec.lab_files import lab_testbed
 from dutlab.spec.model import FILE_CONTEXT, SpecModel, plain_faults
 from dutlab.spec.shape import TestbedShape
 from dutlab.spec.testbed import Testbed
@@ -98,7 +98,7 @@ def testbed_of(given: LoadedExperiment) -> Testbed:
     """Return the testbed that an experiment names, without touching its hosts. Raises LabError."""
     named = given.experiment.testbed
     if isinstance(named, LabRef):
-        return named.placed(description(named.lab).testbed)
+        return named.placed(lab_testbed(named.lab))
     assert given.testbed is not None  # noqa: S101 - the loader reads every testbed file that an experiment names
     return given.testbed
 

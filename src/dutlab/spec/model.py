@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 from pydantic import (
     BaseModel,
@@ -128,6 +128,11 @@ class SpecModel(BaseModel):
 
     model_config = ConfigDict(defer_build=True, extra="forbid", frozen=True, validate_by_name=True, validate_by_alias=True)
 
+    @classmethod
+    def usual(cls) -> Self:
+        """Return the model with every default, without building its schema, which a short command may never need."""
+        return cast("Self", cls.model_construct())  # pydantic's plugin of mypy types it as the base class
+
     only_code: ClassVar[frozenset[str]] = frozenset()
     """Fields that a file cannot set."""
 
@@ -151,7 +156,7 @@ class SpecModel(BaseModel):
         return data
 
     @classmethod
-    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> Iterator[InitErrorDetails]:  # noqa: ARG003
+    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> Iterator[InitErrorDetails]:
         """Yield faults between fields. `data` is what was written, `made` the model, or None where a field is wrong."""
         if made is not None:
             yield from made.own_faults()

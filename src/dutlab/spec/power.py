@@ -1,4 +1,4 @@
-"""Power switches of a testbed's hosts: `power:` of a host.
+"""Kinds of power switches: `power:` of a host of a testbed.
 
     hosts:
       dut:
@@ -9,61 +9,26 @@ Each kind has one class; dutlab.power operates the switches.
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, ValidationError, ValidationInfo
+from pydantic import Field
 from pydantic_core import InitErrorDetails
 
 from dutlab.errors import FaultKind
 from dutlab.spec.devices import HttpDevice, IpmiDevice, Oid, PlugModel, SnmpDevice, login_faults, login_of
-from dutlab.spec.fields import Duration, YesNo
-from dutlab.spec.model import OneOf, SpecModel, ValueFault, did_you_mean, fault, faults_of, refuse
+from dutlab.spec.model import fault
 from dutlab.spec.sensors import LONGEST_COMMAND
-
-LONGEST_OFF_S = 600.0
-LONGEST_BACK_S = 3600.0
+from dutlab.spec.switch import PowerSpec
 
 Command = Annotated[str, Field(min_length=1, max_length=LONGEST_COMMAND)]
-
-
-def _off(seconds: float) -> float:
-    if not 0 < seconds <= LONGEST_OFF_S:
-        raise ValueFault("must be from above 0s to 10min", FaultKind.RANGE)
-    return seconds
-
-
-def _back(seconds: float) -> float:
-    if not 0 < seconds <= LONGEST_BACK_S:
-        raise ValueFault("must be from above 0s to 1h", FaultKind.RANGE)
-    return seconds
 
 
 def _place(url: str) -> tuple[object, ...]:
     """Return host, port and path of an address, the same for every way to write it."""
     parts = urlsplit(url)
     return (parts.hostname, parts.port or (443 if parts.scheme == "https" else 80), parts.path.rstrip("/"))
-
-
-class PowerSpec(SpecModel):
-    """Power switch of any kind."""
-
-    kind: ClassVar[str]
-    kind_is_written: ClassVar[bool] = True
-
-    may_switch: YesNo = Field(default=False, alias="may-switch")
-    """True if dutlab may switch the host on and off; otherwise it only reads the state."""
-    off_for: Annotated[Duration, AfterValidator(_off)] = Field(default=Duration(10.0), alias="off-for")
-    """Time for which a power cycle keeps the host off, so that capacitors discharge."""
-    back_within: Annotated[Duration, AfterValidator(_back)] = Field(default=Duration(600.0), alias="back-within")
-    """Time limit for the host's first answer after power on."""
-
-    @property
-    @abstractmethod
-    def outlet(self) -> tuple[object, ...]:
-        """Identity of the outlet: two hosts with the same identity lose power together."""
 
 
 class PlugPower(HttpDevice, PowerSpec):
@@ -171,25 +136,3 @@ class CommandPower(PowerSpec):
 
 
 SWITCHES: Mapping[str, type[PowerSpec]] = {model.kind: model for model in (PlugPower, SnmpPower, IpmiPower, RedfishPower, CommandPower)}
-
-
-def _switch(value: Any, info: ValidationInfo) -> Any:  # noqa: ANN401 what a user wrote can be anything
-    if isinstance(value, PowerSpec) or value is None:
-        return value
-    if not isinstance(value, Mapping):
-        raise ValueFault("must be a mapping of keys to values, as in {kind: plug, model: shelly, url: ...}", FaultKind.TYPE)
-    if not isinstance(kind := value.get("kind"), str) or kind not in SWITCHES:
-        what = "missing" if "kind" not in value else f"unknown kind of switch {str(kind)!r}"
-        raise refuse("power", [fault(("kind",), f"{what} {did_you_mean(str(kind or ''), SWITCHES)}", FaultKind.UNKNOWN_NAME)])
-    try:
-        return SWITCHES[kind].model_validate({k: v for k, v in value.items() if k != "kind"}, context=info.context)
-    except ValidationError as error:
-        raise refuse("power", faults_of(error)) from error
-
-
-def _written(switch: PowerSpec | None) -> dict[str, Any] | None:
-    return None if switch is None else {"kind": switch.kind, **switch.model_dump(mode="json", by_alias=True)}
-
-
-Power = Annotated[PowerSpec | None, BeforeValidator(_switch), PlainSerializer(_written), OneOf(lambda: SWITCHES, by_kind=True)]
-"""Switch of a host; None where there is none."""

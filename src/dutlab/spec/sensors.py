@@ -1,4 +1,4 @@
-"""Sensors of a testbed, which run in every trial, and kinds of sensors that an experiment requests by name.
+"""Kinds of sensors: of a testbed, where they run in every trial, or requested by an experiment by name.
 
     sensors:                                   # of a testbed
       wall: {kind: command, command: "curl -s http://192.0.2.40/watts", unit: W}
@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterator, Mapping
-from typing import Annotated, Any, ClassVar, Literal, get_args
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Literal, get_args
 
-from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, Strict, ValidationError, ValidationInfo
+from pydantic import AfterValidator, BeforeValidator, Field, Strict
 from pydantic_core import InitErrorDetails
 
 from dutlab.errors import FaultKind
@@ -35,11 +35,11 @@ from dutlab.spec.devices import (
     login_of,
     secrets_of,
 )
-from dutlab.spec.fields import Duration, Name, Share, YesNo, named
-from dutlab.spec.model import OneOf, SpecModel, ValueFault, did_you_mean, fault, faults_of, refuse
+from dutlab.spec.fields import Duration, Share, YesNo
+from dutlab.spec.model import ValueFault, fault
+from dutlab.spec.sensor import Period, SensorSpec
 
 __all__ = [
-    "DEFAULT_WATCH",
     "SENSORS",
     "WATCHES",
     "AskedSensor",
@@ -53,23 +53,13 @@ __all__ = [
     "ProcessorSensor",
     "RedfishSensor",
     "SensorSpec",
-    "Sensors",
     "SnmpSensor",
-    "host_faults",
 ]
 
-LEAST_EVERY_S = 0.1
-MOST_EVERY_S = 3600.0
 LONGEST_COMMAND = 4000
 PLACE = re.compile(r"[^.\[\]]+(?:\[\d{1,4}\])*(?:\.[^.\[\]]+(?:\[\d{1,4}\])*)*")
 """Path of a number in JSON: names separated by dots, each with optional indices."""
 _UNIT = re.compile(r"[A-Za-z%°µ/][A-Za-z0-9%°µ/^.*-]{0,15}")
-
-
-def _period(seconds: float) -> float:
-    if not LEAST_EVERY_S <= seconds <= MOST_EVERY_S:
-        raise ValueFault("must be from 100ms to 1h", FaultKind.RANGE)
-    return seconds
 
 
 def _unit(text: str) -> str:
@@ -97,30 +87,6 @@ def _factor(number: float) -> float:
     if not math.isfinite(number) or number == 0:
         raise ValueFault("must be a number other than 0", FaultKind.RANGE)
     return number
-
-
-Period = Annotated[Duration, AfterValidator(_period)]
-
-
-class SensorSpec(SpecModel):
-    """Sensor of any kind."""
-
-    only_code: ClassVar[frozenset[str]] = frozenset({"name"})
-    kind_is_written: ClassVar[bool] = True
-    runs_there: ClassVar[bool] = True
-    """True if it runs on its host, which commands must reach. Otherwise it runs on dutlab's machine and only measures its host."""
-    kind: ClassVar[str]
-    made_by: ClassVar[str]
-    """Function, as `module:name`, that takes (the spec, SensorSite) and returns the Sensor; None for systems that it does not support."""
-    measures: ClassVar[str]
-    """Description of its readings, for lists and reports."""
-
-    name: Name
-    host: str | None = None
-    """Host that it measures and on which it runs; None for the machine that dutlab runs on."""
-    every: Period = Duration(1.0)
-    simulated: YesNo = False
-    """True if its readings are made up for a demonstration; each trial and each table with them says so."""
 
 
 class CpuSensor(SensorSpec):
@@ -324,50 +290,3 @@ _KINDS: tuple[type[SensorSpec], ...] = (
 SENSORS: Mapping[str, type[SensorSpec]] = {model.kind: model for model in _KINDS}
 WATCHES = tuple(kind for kind, model in SENSORS.items() if not any(f.is_required() for n, f in model.model_fields.items() if n != "name"))
 """Kinds that `watch` of an experiment can name: those without required settings."""
-DEFAULT_WATCH = (CpuSensor.kind,)
-
-
-def _sensor(value: Any, info: ValidationInfo) -> Any:  # noqa: ANN401 what a user wrote can be anything
-    if isinstance(value, SensorSpec):
-        return value
-    if not isinstance(value, Mapping):
-        raise ValueFault("must be a mapping of keys to values, as in {kind: command, command: ..., unit: W}", FaultKind.TYPE)
-    if not isinstance(kind := value.get("kind"), str) or kind not in SENSORS:
-        what = "missing" if "kind" not in value else f"unknown kind of sensor {str(kind)!r}"
-        raise refuse("sensor", [fault(("kind",), f"{what} {did_you_mean(str(kind or ''), SENSORS)}", FaultKind.UNKNOWN_NAME)])
-    try:
-        return SENSORS[kind].model_validate({k: v for k, v in value.items() if k != "kind"}, context=info.context)
-    except ValidationError as error:
-        raise refuse("sensor", faults_of(error)) from error
-
-
-def _written(sensor: SensorSpec) -> dict[str, Any]:
-    return {"kind": sensor.kind, **sensor.model_dump(mode="json", by_alias=True)}
-
-
-Sensors = Annotated[
-    dict[Name, Annotated[SensorSpec, BeforeValidator(_sensor), PlainSerializer(_written), OneOf(lambda: SENSORS, by_kind=True)]],
-    BeforeValidator(named),
-]
-"""Name → sensor."""
-
-
-def host_faults(sensors: object, hosts: Collection[str], without_a_way_in: frozenset[str] = frozenset()) -> Iterator[InitErrorDetails]:
-    """Yield faults of sensors whose host does not exist, or that need commands on a host that none can reach."""
-    for name, sensor in sensors.items() if isinstance(sensors, Mapping) else ():
-        host = sensor.get("host") if isinstance(sensor, Mapping) else getattr(sensor, "host", None)
-        if not isinstance(host, str):
-            continue
-        if host not in hosts:
-            yield fault(("sensors", str(name), "host"), f"there is no host {host!r} {did_you_mean(host, hosts)}", FaultKind.UNKNOWN_NAME)
-        elif host in without_a_way_in and _runs_there(sensor):
-            yield fault(
-                ("sensors", str(name), "host"),
-                f"no command reaches {host}; leave `host` out and ask it from this machine",
-                FaultKind.CONFLICT,
-            )
-
-
-def _runs_there(sensor: object) -> bool:
-    kind = sensor.get("kind") if isinstance(sensor, Mapping) else getattr(sensor, "kind", None)
-    return SENSORS[kind].runs_there if isinstance(kind, str) and kind in SENSORS else True

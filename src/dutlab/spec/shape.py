@@ -11,7 +11,7 @@ from dutlab.spec.bounds import LinkBounds, TestbedBounds
 from dutlab.spec.drives import DriveSpec
 from dutlab.spec.generators import ENGINE, GeneratorModel
 from dutlab.spec.known import BLACK_BOX, FAMILY_MODES, LABS, MDRAID, WITHOUT_A_WAY_IN, WITHOUT_LINKS
-from dutlab.spec.lab_files import description
+from dutlab.spec.lab_files import lab_testbed
 from dutlab.spec.links import DUT, IPV6, Port
 from dutlab.spec.model import Loc, did_you_mean
 from dutlab.spec.testbed import HostSpec, Testbed
@@ -84,7 +84,7 @@ class TestbedShape:
             machines=dict.fromkeys(("source", "sink"), "tester") if lab.one_tester else {},
             has_dut=has_dut,
             lacking={**_modes_unfit_for_paths(family, links.values()), **lab.lacking},
-            find=lambda: description(name).testbed,
+            find=lambda: lab_testbed(name),
         )
         return replace(shape, no_switch="") if lab.guests else shape
 

@@ -36,8 +36,8 @@ from dutlab.spec.generators import Generator
 from dutlab.spec.known import BLACK_BOX, FAMILY_MODES, MDRAID, OWN_PORTS, WITHOUT_A_WAY_IN
 from dutlab.spec.links import DUT, Link, Port
 from dutlab.spec.model import FILE_CONTEXT, NAME_KEY, SpecModel, did_you_mean, fault
-from dutlab.spec.power import Power
-from dutlab.spec.sensors import Sensors, host_faults
+from dutlab.spec.sensor import Sensors, host_faults
+from dutlab.spec.switch import Power
 from dutlab.systems import SYSTEMS
 
 
@@ -60,13 +60,13 @@ class HostSpec(SpecModel):
     """Number of `cpus` that each port of the engine takes, in turn; one thread sends on each core."""
     drives: Annotated[dict[str, DriveSpec], BeforeValidator(named), Field(default_factory=dict)]
     """Drives of the host that are measured."""
-    array: ArraySpec = ArraySpec()
+    array: ArraySpec = ArraySpec.usual()
     """Options of the arrays that modes create from the drives."""
-    account: AccountSpec = AccountSpec()
+    account: AccountSpec = AccountSpec.usual()
     """Further processes that belong to the device, so that their CPU time does not count as other work."""
     power: Power = None
     """Power switch of the host."""
-    about: AboutSpec = AboutSpec()
+    about: AboutSpec = AboutSpec.usual()
     """Specification of the host, for reports."""
 
     @classmethod

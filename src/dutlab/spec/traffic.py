@@ -150,7 +150,7 @@ class FlowSet(SpecModel):
 
     def words(self) -> str:
         """Return a description: `1024 flows (source ports 1024)`."""
-        usual = FlowSet()
+        usual = FlowSet.usual()
         ranges = [
             f"{name.replace('_', ' ')} {value}"
             for name in type(self).model_fields
@@ -214,7 +214,7 @@ class Traffic(SpecModel):
     """Properties of a workload's frames other than their size."""
 
     transport: Literal["udp", "tcp", "tcp-syn", "icmp-echo"] = "udp"
-    flows: FlowSet = Field(default_factory=FlowSet)
+    flows: FlowSet = Field(default_factory=FlowSet.usual)
     vlans: Annotated[tuple[_VlanId, ...], Field(max_length=2)] = ()
     """VLAN IDs of the tags, the outer one first."""
     extension_headers: Annotated[tuple[ExtensionHeader, ...], Field(max_length=MOST_EXTENSIONS)] = ()
@@ -242,12 +242,12 @@ class Traffic(SpecModel):
 
     def text(self) -> str | None:
         """Return the differences from one evenly sent UDP flow without tags, as JSON; None if there are none."""
-        return None if self == Traffic() else self.model_dump_json(exclude_defaults=True)
+        return None if self == Traffic.usual() else self.model_dump_json(exclude_defaults=True)
 
     def words(self) -> str:
         """Return the differences for people: `tcp, 1024 flows, VLAN 100, ttl 64, 128 in turn`; empty if there are none."""
         parts: list[str] = [] if self.transport == "udp" else [self.transport]
-        if self.flows != FlowSet():
+        if self.flows != FlowSet.usual():
             parts.append(self.flows.words())
         parts += [f"VLAN {number}" for number in self.vlans]
         parts += [f"extension header {header}" for header in self.extension_headers]

@@ -22,8 +22,8 @@ from dutlab.spec.model import NAME_KEY, SpecModel, ValueFault, did_you_mean, fau
 LONGEST_LIST = 65536
 WIDEST_RANDOM = 1 << 64
 """Widest random field, as in engine/traffic/src/series.rs."""
-_MAC = re.compile(r"[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){5}")
-_BITS = re.compile(r"bits@(\d{1,4})(?:\.([0-7]))?\+(\d{1,2})")
+_MAC = r"[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){5}"
+_BITS = r"bits@(\d{1,4})(?:\.([0-7]))?\+(\d{1,2})"
 _WIDEST_BITS = 64
 
 SOURCE_ADDRESS, DESTINATION_ADDRESS = "source-address", "destination-address"
@@ -150,7 +150,7 @@ class VaryRule(SpecModel):
     @property
     def bits(self) -> tuple[int, int] | None:
         """First bit in the frame and the bit after the last, for a field written `bits@…`; None for a named field."""
-        if (at := _BITS.fullmatch(self.name)) is None:
+        if (at := re.fullmatch(_BITS, self.name)) is None:
             return None
         first = 8 * int(at[1]) + int(at[2] or 0)
         return first, first + int(at[3])
@@ -220,14 +220,14 @@ def number_of(field: str, value: _Value) -> int:
             raise ValueError(f"{value} is not an address")
         return int(ip_address(str(value)))
     if field == "source-mac":
-        if not isinstance(value, str) or not _MAC.fullmatch(value):
+        if not isinstance(value, str) or not re.fullmatch(_MAC, value):
             raise ValueError(f"{value} is not a MAC; write it as in 02:00:00:00:00:01")
         return int(value.replace(":", ""), 16)
     try:
         number = int(value, 0) if isinstance(value, str) else value
     except ValueError:
         raise ValueError(f"{value!r} is not a number") from None
-    width = _WIDTHS[field] if field in _WIDTHS else int((_BITS.fullmatch(field) or ["", "", "", "64"])[3])
+    width = _WIDTHS[field] if field in _WIDTHS else int((re.fullmatch(_BITS, field) or ["", "", "", "64"])[3])
     if number >> width:
         raise ValueFault(f"{value} does not fit into {width} bits", FaultKind.RANGE)
     return number
@@ -239,7 +239,7 @@ def _field_fault(field: str) -> str:
     if field == "destination-mac":
         return "frames to other MACs than the next hop's do not pass the DUT, and leave the testbed"
     if field.startswith("bits@"):
-        at = _BITS.fullmatch(field)
+        at = re.fullmatch(_BITS, field)
         return (
             "" if at is not None and 1 <= int(at[3]) <= _WIDEST_BITS else "write bits@BYTE.BIT+WIDTH, as in bits@60.4+12; at most 64 bits"
         )

@@ -33,8 +33,8 @@ _OF_SHELLS = frozenset(map(Path, ("/dev", "/dev/fd", "/proc/self/fd")))
 _LONGEST_FAULT = 2_000
 """Most characters of a fault's text; a wrong value can be as long as a file."""
 
-_WHOLE = re.compile(r"[-+]?[0-9]{1,18}")
-_BASED = re.compile(r"0x[0-9a-fA-F]{1,15}|0o[0-7]{1,20}")
+_WHOLE = r"[-+]?[0-9]{1,18}"
+_BASED = r"0x[0-9a-fA-F]{1,15}|0o[0-7]{1,20}"
 _TAG = "tag:yaml.org,2002:"
 _PLAIN_TAGS = {_TAG + t for t in ("str", "int", "float", "bool", "null", "timestamp", "merge", "value", "map", "seq")}
 
@@ -233,9 +233,9 @@ class _Reader:
                 return None
             case "bool":
                 return text.lower() == "true"
-            case "int" if _WHOLE.fullmatch(text):
+            case "int" if re.fullmatch(_WHOLE, text):
                 return int(text)
-            case "int" if _BASED.fullmatch(text):
+            case "int" if re.fullmatch(_BASED, text):
                 return int(text, 0)
             case "float":
                 return _float(text)

@@ -7,8 +7,6 @@ from functools import lru_cache
 from math import atan, cos, exp, log, log1p, pi, sin, sqrt
 from statistics import NormalDist, fmean
 
-from dutlab.stats.few import CELLS_FOR_PRIOR
-from dutlab.stats.few import FEWEST as FEWEST_OF_FEW
 from dutlab.stats.rank import MOST_EXACT_PAIRS, u_quantile
 from dutlab.stats.ratio import FEWEST as FEWEST_OF_INTERVAL
 from dutlab.stats.ratio import order_scale
@@ -65,11 +63,13 @@ def smallest_provable_difference(
 ) -> float | None:
     """Return the smallest provable difference by the rule for few repeats (dutlab.stats.few), if all cells have the same spread.
 
-    None for fewer repeats than FEWEST_OF_FEW.
+    None for fewer repeats than few.FEWEST.
     """
-    if repeats < FEWEST_OF_FEW:
+    from dutlab.stats import few  # noqa: PLC0415 -- most plans have enough repeats for ranks
+
+    if repeats < few.FEWEST:
         return None
-    freedom = (cells if cells >= CELLS_FOR_PRIOR else 2) * (repeats - 1)
+    freedom = (cells if cells >= few.CELLS_FOR_PRIOR else 2) * (repeats - 1)
     of_floor = sqrt(_QUARTILE[min(repeats, max(_QUARTILE))])
     away = (_t_quantile(1 - level / comparisons / 2, freedom) + _t_quantile(POWER, freedom)) * of_floor * sqrt(2 / repeats)
     return exp(log1p(least) + away * sd) - 1

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from dutlab.errors import StoreError
 from dutlab.store.names import trial_folder
-from dutlab.store.write import as_store_error, sync_directory
+from dutlab.store.write import rename_folder
 
 _ATTEMPT = re.compile(r"(?P<trial>\d{4,})\.(?P<reason>[a-z-]+)-(?P<number>\d+)")
 
@@ -62,9 +62,5 @@ def set_aside(run: Path, trial: int, reason: AttemptReason) -> Attempt:
         raise StoreError(f"{folder}: has no record, so there is no attempt to set aside", remedy="discard_incomplete() is for cut trials")
     number = 1 + sum(a.trial == trial for a in attempts_in(run))
     aside = folder.with_name(f"{folder.name}.{reason.value}-{number}")
-    try:
-        folder.rename(aside)
-        sync_directory(folder.parent)
-    except OSError as error:
-        raise as_store_error(error, aside, None) from error
+    rename_folder(folder, aside)
     return Attempt(trial, number, reason, aside)

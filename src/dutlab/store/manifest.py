@@ -6,7 +6,6 @@ commands change; temporary files of killed writers.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 from collections.abc import Iterator
@@ -127,6 +126,8 @@ def is_temporary(name: str) -> bool:
 
 
 def _hash(path: Path) -> str:
+    import hashlib  # noqa: PLC0415 -- loads OpenSSL; the names of files above need none of it
+
     if path.is_symlink():  # hashed as a link: a link in place of a file is a change, even to an equal file
         return hashlib.sha256(b"link:" + os.fsencode(path.readlink())).hexdigest()
     try:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from dutlab.bounds import DATABASE_MEMORY
+from dutlab.errors import StoreError
 
 if TYPE_CHECKING:
     import duckdb
@@ -28,6 +30,25 @@ def in_memory() -> Iterator[duckdb.DuckDBPyConnection]:
     except duckdb.Error:
         _made.pop(os.getpid(), None)  # some errors make a database unusable: make a new one
         raise
+
+
+def to_parquet(path: Path, select: str, tables: Mapping[str, Any], parameters: Mapping[str, Any] | None = None) -> int:
+    """Write the rows of a query of ours over `tables` to a Parquet file, or replace it; return their number. Raises StoreError."""
+    import duckdb  # noqa: PLC0415 - as above
+
+    part = path.with_name(f".{path.name}.part")
+    try:
+        with in_memory() as connection:
+            for name, table in tables.items():
+                connection.register(name, table)
+            copy = f"COPY ({select}) TO $path (FORMAT PARQUET, COMPRESSION ZSTD)"
+            written = connection.execute(copy, {"path": str(part), **(parameters or {})}).fetchone()
+        part.replace(path)
+    except (duckdb.Error, OSError) as error:
+        raise StoreError(f"{path}: cannot be written: {str(error).splitlines()[0]}") from error
+    finally:
+        part.unlink(missing_ok=True)
+    return 0 if written is None else int(written[0])
 
 
 def _database() -> duckdb.DuckDBPyConnection:

@@ -26,7 +26,7 @@ from dutlab.store.beneath import Beneath, parts_of
 from dutlab.store.manifest import ADDITIONS, DERIVED, MANIFEST, REDACTED, UNHASHED, ManifestDifference, compare, hashes_of, is_temporary
 from dutlab.store.outgoing import OutgoingRun
 from dutlab.store.run_folder import RunFolder
-from dutlab.store.write import as_store_error, locked_folder, sweep
+from dutlab.store.write import locked_folder, stored_at, sweep
 
 _WITHOUT_FOLDERS = {"s3", "gs", "az"}
 """Stores without folders. fsspec would create the first part of a path as a bucket, so a mistyped bucket would be created."""
@@ -101,10 +101,8 @@ def fetch_run(url: str, into: Path) -> Path:
                         folder.write_new(file, source)
             if not (difference := compare(part)).none_but_redacted:
                 raise NotItsManifest(url, difference)
-            try:
+            with stored_at(run):
                 part.rename(run)
-            except OSError as error:
-                raise as_store_error(error, run, None) from error
     return run
 
 
@@ -132,11 +130,9 @@ def _manifest(fs: Any, url: str, root: str, there: Mapping[str, int]) -> bytes: 
 def _new_folder(into: Path, name: str) -> Iterator[Path]:
     """Make a temporary folder for a download, and remove the folders of killed downloads. Raises StoreError."""
     part = into / f".{name}.{os.getpid()}.part"
-    try:
+    with stored_at(part):
         sweep(into)
         part.mkdir()  # an existing one, such as another user's link, is an error
-    except OSError as error:
-        raise as_store_error(error, part, None) from error
     try:
         with locked_folder(part):
             yield part

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import secrets
 import sqlite3
 import stat
 from collections.abc import Callable, Iterator, Sequence
@@ -17,7 +16,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from dutlab.bounds import DATABASE_MEMORY
-from dutlab.store.samples import damaged_samples, interruptible, literal_glob
 
 PACKS = ".index.samples"
 TABLES = """
@@ -66,6 +64,8 @@ def packs_of(index: sqlite3.Connection, runs: Path, note: Callable[[str], None] 
 
 def discard_damaged(index: sqlite3.Connection, packs: Sequence[Path]) -> bool:
     """Discard packs that cannot be read; return whether there were any."""
+    from dutlab.store.samples import damaged_samples  # noqa: PLC0415 -- a list of runs needs no samples
+
     damaged = damaged_samples(packs, columns=_COLUMNS)
     _forget(index, [path.name for path in damaged])
     for path in damaged:
@@ -131,6 +131,8 @@ def _remove_unknown(index: sqlite3.Connection, folder: Path) -> None:
 def _make(index: sqlite3.Connection, runs: Path, folder: Path, trials: Sequence[Trial], note: Callable[[str], None]) -> None:
     if len(trials) < LEAST:
         return
+    import secrets  # noqa: PLC0415 -- loads OpenSSL; a list of runs makes no packs
+
     note(f"putting the samples of {len(trials):,} trials together, so that later questions open fewer files")
     count = -(-len(trials) // _MOST)
     for n in range(count):
@@ -148,6 +150,8 @@ def _write(runs: Path, pack: Path, trials: Sequence[Trial]) -> Sequence[Trial]:
     """Write the samples of `trials` without damaged files; return the trials in the pack. Raises OSError, as on a full disk."""
     import duckdb  # noqa: PLC0415 - 80 ms that only this needs
 
+    from dutlab.store.samples import damaged_samples  # noqa: PLC0415 -- as above
+
     try:
         _copy(runs, pack, trials)
     except duckdb.Error as error:
@@ -162,6 +166,8 @@ def _write(runs: Path, pack: Path, trials: Sequence[Trial]) -> Sequence[Trial]:
 
 def _copy(runs: Path, pack: Path, trials: Sequence[Trial]) -> None:
     import duckdb  # noqa: PLC0415 - as above
+
+    from dutlab.store.samples import interruptible, literal_glob  # noqa: PLC0415 -- as above
 
     with duckdb.connect(":memory:", config={"memory_limit": DATABASE_MEMORY, "temp_directory": ""}) as connection:
         connection.execute("SET VARIABLE globs = $globs", {"globs": [literal_glob(sample_file(runs, trial)) for trial in trials]})

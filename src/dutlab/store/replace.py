@@ -15,7 +15,7 @@ from itertools import count
 from pathlib import Path
 
 from dutlab.errors import InputError
-from dutlab.store.write import as_store_error
+from dutlab.store.write import as_store_error, stored_at
 
 _LONGEST = 100
 _MODE = 0o666
@@ -46,10 +46,8 @@ def folder_in(run: Path, *names: str) -> Path:
             raise InputError(
                 f"{folder}: is a symbolic link, and nothing is written through it", remedy="remove it, or name a folder with -o"
             )
-        try:
+        with stored_at(folder):
             folder.mkdir(exist_ok=True)
-        except OSError as error:
-            raise as_store_error(error, folder, None) from error
     return folder
 
 

@@ -5,7 +5,6 @@ The indexes of folders and fleets keep them, so that a list of runs has results 
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -77,6 +76,8 @@ class BestAndWorst:
 
 def place_name(cell: Cell) -> str:
     """Return CellResult.place of a cell."""
+    import hashlib  # noqa: PLC0415 -- loads OpenSSL; results that are kept need none of it
+
     words = json.dumps([cell.workload, list(cell.links), [[name, str(value)] for name, value in cell.setting.identity]])
     return hashlib.sha256(words.encode()).hexdigest()[:12]
 

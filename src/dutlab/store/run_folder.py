@@ -45,7 +45,17 @@ from dutlab.store.record import FROM_FILE, SCHEMA_VERSION, TrialRecord
 from dutlab.store.record_reader import RecordReader
 from dutlab.store.samples import SampleRow, columns, means_of, write_samples
 from dutlab.store.seal import SEAL, new_seal, token_of
-from dutlab.store.write import Sync, as_json, as_store_error, locked_folder, sweep, sync_all, sync_directory, write_once
+from dutlab.store.write import (
+    Sync,
+    as_json,
+    as_store_error,
+    locked_folder,
+    rename_folder,
+    sweep,
+    sync_all,
+    sync_directory,
+    write_once,
+)
 from dutlab.subject import Figures
 
 
@@ -245,11 +255,7 @@ class RunFolder:
         number = 1
         while (aside := folder.with_name(f"{folder.name}.cut-{number}")).exists():
             number += 1
-        try:
-            folder.rename(aside)
-            sync_directory(folder.parent)
-        except OSError as error:
-            raise as_store_error(error, aside, None) from error
+        rename_folder(folder, aside)
         return aside
 
     def record(self, trial: int) -> TrialRecord:

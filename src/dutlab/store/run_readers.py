@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import os
 import pickle
-import signal
-import subprocess
 import sys
 import time
 from collections import deque
@@ -148,6 +146,8 @@ def _readers(runs: Path) -> Iterator[list[_Reader]]:
                 _Reader(ours.enter_context(os.fdopen(known_in, "wb", buffering=0)), ours.enter_context(os.fdopen(found_out, "rb")))
             )
             theirs += (known_out, found_in)
+        import subprocess  # noqa: PLC0415 -- an index that is up to date needs no readers
+
         process = None
         try:
             argv = [sys.executable, "-P", "-c", f"from {__name__} import read; read()", str(runs), *map(str, theirs)]
@@ -167,7 +167,9 @@ def _readers(runs: Path) -> Iterator[list[_Reader]]:
 
 
 def read() -> None:
-    """Fork the readers and read runs until the pipes close. The arguments of the process are from _readers()."""
+    """Fork the readers and read runs until the pipes close. The arguments of the process come from _readers()."""
+    import signal  # noqa: PLC0415 -- as above
+
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is handled by the parent process
     import dutlab.store.run_rows  # noqa: F401, PLC0415 -- once, before the fork
     from dutlab.store.record_reader import prepare  # noqa: PLC0415 -- as above

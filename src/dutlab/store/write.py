@@ -72,6 +72,22 @@ def as_store_error(error: OSError, path: Path, needed_bytes: int | None) -> Stor
     return StoreError(f"{path}: cannot be written: {error.strerror}", remedy=_REMEDIES.get(error.errno or 0, _OWNER_AND_MODE))
 
 
+@contextmanager
+def stored_at(path: Path) -> Iterator[None]:
+    """Raise an OSError of the block as the StoreError of `path`."""
+    try:
+        yield
+    except OSError as error:
+        raise as_store_error(error, path, None) from error
+
+
+def rename_folder(folder: Path, new: Path) -> None:
+    """Rename a folder durably. Raises StoreError."""
+    with stored_at(new):
+        folder.rename(new)
+        sync_directory(new.parent)
+
+
 def sync_directory(path: Path) -> None:
     """Make the names in the folder `path` durable (fsync(2): a file's own fsync does not cover its directory entry)."""
     _sync(path)

@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
+from typing import TYPE_CHECKING
 
+from dutlab.by_path import ByPath
 from dutlab.errors import InputError
-from dutlab.systems.closed import BLACK_BOX, MANUAL
-from dutlab.systems.freebsd import FREEBSD, FREEBSD_PF, PFSENSE
-from dutlab.systems.linux import EXACT, LINUX, MDRAID, VYOS
-from dutlab.systems.macos import MACOS
-from dutlab.systems.openbsd import OPENBSD, OPENBSD_PF
-from dutlab.systems.system import System
-from dutlab.systems.vpp import VPP
-from dutlab.systems.windows import WINDOWS
 
-_KNOWN = (LINUX, EXACT, MDRAID, VYOS, VPP, FREEBSD, FREEBSD_PF, PFSENSE, OPENBSD, OPENBSD_PF, MACOS, WINDOWS, BLACK_BOX, MANUAL)
-_BY_NAME = {known.name: known for known in _KNOWN}
-SYSTEMS: Mapping[str, System] = MappingProxyType(_BY_NAME)
-"""Values of a host's `family` in a testbed."""
+if TYPE_CHECKING:
+    from dutlab.systems.system import System
+
+_PATHS = {
+    "linux": "dutlab.systems.linux:LINUX",
+    "linux-exact": "dutlab.systems.linux:EXACT",
+    "mdraid": "dutlab.systems.linux:MDRAID",
+    "vyos": "dutlab.systems.linux:VYOS",
+    "vpp": "dutlab.systems.vpp:VPP",
+    "freebsd": "dutlab.systems.freebsd:FREEBSD",
+    "freebsd-pf": "dutlab.systems.freebsd:FREEBSD_PF",
+    "pfsense": "dutlab.systems.freebsd:PFSENSE",
+    "openbsd": "dutlab.systems.openbsd:OPENBSD",
+    "openbsd-pf": "dutlab.systems.openbsd:OPENBSD_PF",
+    "macos": "dutlab.systems.macos:MACOS",
+    "windows": "dutlab.systems.windows:WINDOWS",
+    "black-box": "dutlab.systems.closed:BLACK_BOX",
+    "manual": "dutlab.systems.closed:MANUAL",
+}
+SYSTEMS: Mapping[str, System] = ByPath(_PATHS)
+"""Values of a host's `family` in a testbed. A test compares these names with those of the records."""
 
 
 def system_of(name: str) -> System:

@@ -18,7 +18,7 @@ BLACK_BOX = replace(
     has_way_in=False,
     kernel_tables=False,
     runs_engine=False,
-    counters=None,
-    cores=None,
+    counters_path="",
+    cores_path="",
 )
 MANUAL = replace(BLACK_BOX, name="manual", title="device that a person sets", modes=FIREWALL_UNTRACKED)

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from dutlab.systems.bsd_counters import BSD_COUNTERS, ticks_per_s
+from dutlab.systems.bsd_counters import ticks_per_s
 from dutlab.systems.bsd_facts import BsdFacts
 from dutlab.systems.facts import Answers, FactTree, Question
 from dutlab.systems.modes import FIREWALL_UNTRACKED, IPSEC
@@ -129,8 +129,8 @@ FREEBSD = System(
         ),
         mitigations=("vm.pmap.pti", "hw.ibrs_active", "hw.mds_disable_state", "hw.spec_store_bypass_disable_active"),
     ),
-    counters=BSD_COUNTERS,
-    cores=FREEBSD_CPU,
+    counters_path="dutlab.systems.bsd_counters:BSD_COUNTERS",
+    cores_path="dutlab.systems.freebsd:FREEBSD_CPU",
 )
 FREEBSD_PF = replace(FREEBSD, name="freebsd-pf", title="FreeBSD with pf", modes=(*FIREWALL_UNTRACKED, *IPSEC))
 PFSENSE = replace(FREEBSD_PF, name="pfsense", title="pfSense")

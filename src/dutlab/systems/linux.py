@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dutlab.systems.linux_proc import LINUX_COUNTERS, LINUX_CPU
 from dutlab.systems.modes import (
     ARRAYS,
     AS_FOUND,
@@ -39,8 +38,8 @@ LINUX = System(
     ports=("sh", "-c", r"ip -o link | sed -n 's/^[0-9]*: \([^:@]*\).*/\1/p'"),
     pin=("taskset", "-c"),
     as_root=DOAS_OR_SUDO,
-    counters=LINUX_COUNTERS,
-    cores=LINUX_CPU,
+    counters_path="dutlab.systems.linux_proc:LINUX_COUNTERS",
+    cores_path="dutlab.systems.linux_proc:LINUX_CPU",
     kernel_tables=True,
     runs_engine=True,
 )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from dutlab.systems.bsd_counters import BSD_COUNTERS
 from dutlab.systems.bsd_facts import BsdFacts
 from dutlab.systems.facts import Answers, Question
 from dutlab.systems.posix import SH, is_listening, listens
@@ -52,5 +51,5 @@ MACOS = System(
         },
         sysctls=("net.inet.tcp.sendspace", "net.inet.tcp.recvspace", "kern.ipc.maxsockbuf"),
     ),
-    counters=BSD_COUNTERS,
+    counters_path="dutlab.systems.bsd_counters:BSD_COUNTERS",
 )

@@ -116,7 +116,10 @@ FAST_PATHS = {
 OVS_SWITCH, OVS_ROUTER, OVS_FILTER = DeclaredMode("ovs-switch"), DeclaredMode("ovs-router"), DeclaredMode("ovs-filter", GUARDS)
 OVS_ROUTER_POLLING = DeclaredMode("ovs-router-polling")
 TESTPMD_IO, TESTPMD_MAC = DeclaredMode("testpmd-io"), DeclaredMode("testpmd-mac")
-USER_SPACE = (OVS_SWITCH, OVS_ROUTER, OVS_ROUTER_POLLING, OVS_FILTER, TESTPMD_IO, TESTPMD_MAC)
+L3FWD_LPM, L3FWD_FIB, L3FWD_XDP = DeclaredMode("l3fwd-lpm"), DeclaredMode("l3fwd-fib"), DeclaredMode("l3fwd-xdp")
+USER_SPACE = (
+    OVS_SWITCH, OVS_ROUTER, OVS_ROUTER_POLLING, OVS_FILTER, TESTPMD_IO, TESTPMD_MAC, L3FWD_LPM, L3FWD_FIB, L3FWD_XDP,
+)  # fmt: skip
 """Modes in which a program of the host forwards in place of its kernel."""
 FIREWALL, FIREWALL_UNTRACKED = (
     (ROUTER, empty, FILTER_1, FILTER_25, FILTER_DEFAULT, FILTER_OWN, NAT, NAT_OPEN) for empty in (FILTER_EMPTY, FILTER_EMPTY_UNTRACKED)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from dutlab.systems.bsd_counters import BSD_COUNTERS, ticks_per_s
+from dutlab.systems.bsd_counters import ticks_per_s
 from dutlab.systems.bsd_facts import BsdFacts
 from dutlab.systems.facts import Answers, FactTree, Question
 from dutlab.systems.modes import FIREWALL_UNTRACKED, IPSEC
@@ -94,8 +94,8 @@ OPENBSD = System(
         },
         sysctls=("net.inet6.ip6.forwarding", "net.inet.ip.ifq.maxlen"),
     ),
-    counters=BSD_COUNTERS,
-    cores=OPENBSD_CPU,
+    counters_path="dutlab.systems.bsd_counters:BSD_COUNTERS",
+    cores_path="dutlab.systems.openbsd:OPENBSD_CPU",
 )
 # ipsecctl(8) refuses AES-GCM with static keys.
 OPENBSD_PF = replace(OPENBSD, name="openbsd-pf", title="OpenBSD with pf", modes=(*FIREWALL_UNTRACKED, IPSEC[1]))

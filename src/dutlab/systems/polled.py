@@ -111,3 +111,21 @@ def parse_testpmd(text: str, at_s: float) -> dict[str, float]:
             counters[f"testpmd{CYCLES}"] = cores * float(m[2]) * 1e6 * at_s
             counters[f"testpmd{CYCLES_WITH_FRAMES}"] = float(m[1])
     return counters
+
+
+def parse_ethdev(text: str) -> dict[str, float]:
+    """Parse answers of DPDK's telemetry to `/ethdev/stats`, one line for each port in the order of their numbers.
+
+    Keys of eth_dev_handle_port_stats() in its lib/ethdev/rte_ethdev.c. A line that is not such an answer gives no counters.
+    """
+    counters: dict[str, float] = {}
+    for port, line in enumerate(text.splitlines()):
+        try:
+            stats = json.loads(line)["/ethdev/stats"]
+            received, sent, missed = (float(stats[key]) for key in ("ipackets", "opackets", "imissed"))
+        except (ValueError, KeyError, TypeError):
+            continue
+        counters[f"dpdk_port{port}_rx_packets"], counters[f"dpdk_port{port}_tx_packets"] = received, sent
+        counters[f"dpdk_port{port}_rx_missed"] = missed
+        counters[DEVICE_FRAMES] = counters.get(DEVICE_FRAMES, 0.0) + received
+    return counters

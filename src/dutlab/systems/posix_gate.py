@@ -10,12 +10,10 @@ that nothing must be started at the instant. Other POSIX shells wait by `sleep` 
 
 from __future__ import annotations
 
-import re
-
 NS_PER_S = 1_000_000_000
 LONGEST_WAIT_NS = 60 * NS_PER_S
 """Longest wait in nanoseconds, so that a host whose clock was set does not wait for hours."""
-BEGAN = re.compile(rb"\0began(?: (\d+) (\d+))?\n")
+BEGAN = rb"\0began(?: (\d+) (\d+))?\n"
 """Mark of the start, written at once, so that it is not mixed with the command's output."""
 
 # $1: the command. File descriptors 5 and 6 keep the command's input and output while the pipes replace them.

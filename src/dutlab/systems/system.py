@@ -5,13 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from dutlab.by_path import named
 from dutlab.errors import MeasurementError
-from dutlab.systems.facts import OwnFacts
-from dutlab.systems.modes import DeclaredMode
-from dutlab.systems.watched import Counting, CpuWatch
 
-_HINT = re.compile(r"(?:too long|frag(?:mentation)? needed|packet too big).*?mtu\s*[=:]?\s*(\d+)", re.DOTALL | re.IGNORECASE)
+if TYPE_CHECKING:
+    from dutlab.systems.facts import OwnFacts
+    from dutlab.systems.modes import DeclaredMode
+    from dutlab.systems.watched import Counting, CpuWatch
+
+_HINT = r"(?:too long|frag(?:mentation)? needed|packet too big).*?mtu\s*[=:]?\s*(\d+)"
 _IPV6 = 6
 
 Argv = tuple[str, ...]
@@ -81,7 +85,7 @@ class PingWords:
 
 def hint(text: str) -> int:
     """Return the MTU in the error message of a ping (RFC 1191 section 4); 0 without one."""
-    match = _HINT.search(text)
+    match = re.search(_HINT, text, re.DOTALL | re.IGNORECASE)
     return int(match[1]) if match else 0
 
 
@@ -119,14 +123,26 @@ class System:
     (ValueError for an invalid answer). None for systems with a POSIX shell, which answer the questions of linux_facts."""
     own_facts: OwnFacts | None = None
     """Further questions for this system."""
-    counters: Counting | None = None
-    """Reader of its counters before and after a trial; None if they cannot be read."""
-    cores: CpuWatch | None = None
-    """Watch of its cores; None if they cannot be watched."""
+    counters_path: str = ""
+    """Path of the reader of its counters before and after a trial; empty if they cannot be read."""
+    cores_path: str = ""
+    """Path of the watch of its cores; empty if they cannot be watched."""
     runs_engine: bool = False
     """True if the engine runs there; otherwise pings verify modes."""
     untried: bool = False
     """True if it was only tested against documented outputs, and never on a machine."""
+
+    @property
+    def counters(self) -> Counting | None:
+        """Reader of its counters; None if they cannot be read."""
+        counting: Counting | None = named(self.counters_path) if self.counters_path else None
+        return counting
+
+    @property
+    def cores(self) -> CpuWatch | None:
+        """Watch of its cores; None if they cannot be watched."""
+        watch: CpuWatch | None = named(self.cores_path) if self.cores_path else None
+        return watch
 
     def pinned(self, cores: Sequence[int]) -> list[str]:
         """Return the prefix of a command that runs on `cores`; empty without cores. spec refuses cores on systems without `pin`."""

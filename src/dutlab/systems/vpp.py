@@ -64,6 +64,10 @@ def parse_counters(text: str) -> dict[str, float]:
     return counters
 
 
+VPP_COUNTERS = Counting(
+    linux_proc.SCRIPT.removesuffix("exit 0\n") + SCRIPT + "exit 0\n",
+    lambda text: {**linux_proc.parse_counters(text), **parse_counters(text)},
+)
 VPP = replace(
     LINUX,
     name="vpp",
@@ -73,8 +77,5 @@ VPP = replace(
     ports=(),
     kernel_tables=False,
     runs_engine=False,
-    counters=Counting(
-        linux_proc.SCRIPT.removesuffix("exit 0\n") + SCRIPT + "exit 0\n",
-        lambda text: {**linux_proc.parse_counters(text), **parse_counters(text)},
-    ),
+    counters_path="dutlab.systems.vpp:VPP_COUNTERS",
 )

@@ -141,6 +141,7 @@ def _is_listening(text: str, port: int) -> bool:
     return str(port) in _LISTENER.findall(text)
 
 
+WINDOWS_COUNTERS = Counting(COUNTERS, parse_counters)
 WINDOWS = System(
     untried=True,
     spaced_ports=True,
@@ -163,6 +164,6 @@ WINDOWS = System(
     listens=lambda _: ("netstat.exe", "-an"),
     is_listening=_is_listening,
     install="put the folder of {} on the system's PATH",
-    counters=Counting(COUNTERS, parse_counters),
+    counters_path="dutlab.systems.windows:WINDOWS_COUNTERS",
     facts=(windows_facts.SCRIPTS, windows_facts.parse),
 )

@@ -11,6 +11,7 @@ Clocks are compared as in `clocks.py`: the host's wall clock against this proces
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -130,7 +131,7 @@ class Gate:
         """Return what the host's own clock showed before and after the start of the command; empty if unknown. Raises HostError."""
         while True:
             line = await _line(self.process)
-            match = BEGAN.search(line)
+            match = re.search(BEGAN, line)
             self.said += line[: match.start()] if match else line
             if match:
                 return [int(shown_ns) for shown_ns in match.groups() if shown_ns]

@@ -15,6 +15,7 @@ from dutlab.spec.experiment import CustomMode
 from dutlab.spec.generators import GeneratorModel
 from dutlab.spec.links import Link
 from dutlab.spec.testbed import Testbed
+from dutlab.spec.wire_form import PLAIN, WireForm
 from dutlab.systems.modes import ModeArray
 from dutlab.tools.engine.engine import Engine
 from dutlab.tools.path_counters import TOLERATED
@@ -40,6 +41,8 @@ class GeneratorSite:
     """Modes that the experiment itself defines."""
     numbered_links: Sequence[str] = ()
     """Links through the DUT that a workload drives, in the order in which modes number them. Empty: all links."""
+    form: WireForm = PLAIN
+    """Form of the frames on the cables."""
     announce: Announce | None = None
     """Function that a tool calls before it changes a host; the change is undone after the trial. None: nothing would undo it."""
 

@@ -49,7 +49,6 @@ class Manager:
 
     async def step(self, link: str, number: int) -> str:
         """Send a query; return `answered`, `refused: …`, `not answered` or `not sent: …`."""
-        del number
         try:
             program = self._running.get(link) or await self._start(link)
             await program.write(b"\n")

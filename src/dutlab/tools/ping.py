@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import permutations
 
-from dutlab.dut.mode import Prober, SeenProbe
+from dutlab.dut.mode import FormingProber, Prober, SeenProbe
 from dutlab.errors import MeasurementError, ToolMissing
 from dutlab.hosts.host import NO_SUCH_PROGRAM, Host
 from dutlab.hosts.programs import all_there, versions_of
@@ -19,6 +19,7 @@ from dutlab.methods.ports import Measured, Row
 from dutlab.plan.cell import Cell
 from dutlab.spec.links import Link
 from dutlab.spec.testbed import Testbed
+from dutlab.spec.wire_form import PLAIN, WireForm
 from dutlab.systems.system import hint
 from dutlab.tools.generator_tool import GeneratorSite
 
@@ -177,7 +178,6 @@ class Ping:
 
 async def check(site: GeneratorSite, cells: Sequence[Cell]) -> str:
     """Return the version at the ends of all links. Raises as Ping.check."""
-    del cells
     return await Ping(site.hosts, site.testbed).check()
 
 
@@ -188,12 +188,14 @@ async def path_mtu(site: GeneratorSite, cell: Cell) -> Measured:
 
 @dataclass(frozen=True)
 class ProbesByEnds:
-    """A dut.mode.Prober: the engine's frames on links with both ends in `framed`, pings on the others."""
+    """A dut.mode.FormingProber: the engine's frames on links with both ends in `framed`, pings on the others."""
 
     engine: Prober
     ping: Ping
     testbed: Testbed
     framed: frozenset[str]
+    form: WireForm = PLAIN
+    """Form of the frames; pings have no other form."""
 
     async def probe(self, links: Sequence[str], *, reverse: bool = False) -> list[SeenProbe]:
         """Probe each link. Raises ToolFailed, MeasurementError, HostError, PortRefused."""
@@ -201,9 +203,16 @@ class ProbesByEnds:
         probe_by_link = dict(zip(framed, await self.engine.probe(framed, reverse=reverse), strict=True)) if framed else {}
         for link in links:
             if link not in probe_by_link:
+                if self.form != PLAIN:
+                    raise MeasurementError(f"link {link}: an end does not run the engine, so nothing shows the form of its frames")
                 passes = await self.ping.passes(self.testbed.links[link], reverse=reverse)
                 probe_by_link[link] = SeenProbe(1, int(passes), None, None)
         return [probe_by_link[link] for link in links]
+
+    def through(self, form: WireForm) -> ProbesByEnds:
+        """Return the prober with frames of this form."""
+        engine = self.engine.through(form) if isinstance(self.engine, FormingProber) else self.engine
+        return replace(self, engine=engine, form=form)
 
 
 def _directions(link: Link) -> list[tuple[_Hop, ...]]:

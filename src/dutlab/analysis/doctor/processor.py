@@ -84,15 +84,8 @@ def idle_states(p: Inventory) -> Iterator[Finding]:
     for host in p.facts:
         wake = whole(p.fact(host, "cpu", "idle_exit_latency_us"))
         if wake is not None and wake >= SLOW_WAKE_US:
-            yield Finding(
-                "power-saving",
-                f"idle cores take up to {wake} µs to wake, which adds to the latency of frames",
-                Price(None, "", "none on rates: a loaded core does not sleep"),
-                (host,),
-                (Evidence(host, f"{_CPUS}/cpu0/cpuidle/state*/latency", f"{wake} µs"),),
-                (CureStep(host, f"cpupower idle-set -D {SLOW_WAKE_US}"),),
-                (CureStep(host, "cpupower idle-set -E"),),
-            )
+            evidence = Evidence(host, f"{_CPUS}/cpu0/cpuidle/state*/latency", f"{wake} µs")
+            yield _slow_to_wake(wake, evidence, f"cpupower idle-set -D {SLOW_WAKE_US}", back="cpupower idle-set -E")
 
 
 def freebsd_idle_states(p: Inventory) -> Iterator[Finding]:
@@ -104,15 +97,15 @@ def freebsd_idle_states(p: Inventory) -> Iterator[Finding]:
         deepest = int(lowest[1:]) if re.fullmatch(r"C\d+", lowest) else len(states) if lowest == "Cmax" else 0
         wake = max((latency for number, latency in states if number <= deepest), default=0)
         if wake >= SLOW_WAKE_US:
-            yield Finding(
-                "power-saving",
-                f"idle cores take up to {wake} µs to wake, which adds to the latency of frames",
-                Price(None, "", "none on rates: a loaded core does not sleep"),
-                (host,),
-                (Evidence(host, "sysctl dev.cpu.0.cx_supported dev.cpu.0.cx_lowest", f"{supported}; {lowest}"),),
-                (CureStep(host, "sysctl hw.acpi.cpu.cx_lowest=C1"),),
-                (CureStep(host, shell("sysctl", f"hw.acpi.cpu.cx_lowest={lowest}")),),
-            )
+            evidence = Evidence(host, "sysctl dev.cpu.0.cx_supported dev.cpu.0.cx_lowest", f"{supported}; {lowest}")
+            cure, back = "sysctl hw.acpi.cpu.cx_lowest=C1", shell("sysctl", f"hw.acpi.cpu.cx_lowest={lowest}")
+            yield _slow_to_wake(wake, evidence, cure, back=back)
+
+
+def _slow_to_wake(wake_us: float, evidence: Evidence, cure: str, *, back: str) -> Finding:
+    what = f"idle cores take up to {wake_us} µs to wake, which adds to the latency of frames"
+    price, host = Price(None, "", "none on rates: a loaded core does not sleep"), evidence.host
+    return Finding("power-saving", what, price, (host,), (evidence,), (CureStep(host, cure),), (CureStep(host, back),))
 
 
 def clock_source(p: Inventory) -> Iterator[Finding]:

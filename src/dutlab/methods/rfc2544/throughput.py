@@ -47,7 +47,7 @@ async def bounds(stand: SuiteContext, generator: Generator) -> GoalResult:
     return (await _search(stand, generator, AgainAtEnd.UPPER)).results[goal_of(stand).name]
 
 
-async def _search(stand: SuiteContext, generator: Generator, again_at_end: AgainAtEnd) -> SearchResult:
+async def _search(stand: SuiteContext, generator: Generator, again_at_end: AgainAtEnd, expected: Pps | None = None) -> SearchResult:
     setting, goal = stand.setting, goal_of(stand)
     search = Search(
         links=stand.directions,
@@ -58,6 +58,8 @@ async def _search(stand: SuiteContext, generator: Generator, again_at_end: Again
         warmup=Seconds(min(setting.seconds(LEARNING_S), goal.final_s)),
         drain=Seconds(max(setting.seconds(RESIDUAL_S), LEAST_DRAIN_S)),
         again_at_end=again_at_end,
+        loads_by=setting.loads_by,
+        expected=expected,
     )
     return await find(generator, search, stand.tell)
 
@@ -65,7 +67,7 @@ async def _search(stand: SuiteContext, generator: Generator, again_at_end: Again
 async def measure(stand: SuiteContext) -> Rfc2544Result:
     """Search for the throughput, which is the lower bound. Raises MeasurementError if no trial had a result, InputError."""
     setting, goal = stand.setting, goal_of(stand)
-    search_result = await _search(stand, stand.generator, AgainAtEnd.BOTH)
+    search_result = await _search(stand, stand.generator, AgainAtEnd.BOTH, setting.expected_pps)
     result = search_result.results[goal.name]
     row = {
         "lower_pps": result.lower_pps,

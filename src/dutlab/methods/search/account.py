@@ -103,10 +103,12 @@ def notes(search: Search, found: SearchResult) -> tuple[str, ...]:
     searched = f"searched from {si(found.lowest_pps, 'pps')} to {si(found.highest_pps, 'pps')}, {found.highest_is}"
     waits = f"waits of {search.drain:g} s after a trial, where RFC 2544 section 23 has 2 s and 5 s"
     held_back = sum(t.backpressure_frames > 0 for t in found.trials)
+    expected = [] if search.expected is None else [f"{si(search.expected, 'pps', 5)} was expected on each link, and tried first"]
     refused = f"in {held_back} of {len(found.trials)} trials the DUT's port did not take every frame; such frames count as lost by the DUT"
     return (
         *found.notes,
         searched,
+        *expected,
         saved,
         *([refused] if held_back else []),
         *([waits] if search.drain < SETTLING_S else []),

@@ -11,7 +11,7 @@ from dataclasses import replace
 from dutlab.doubts import DoubtKind
 from dutlab.errors import MachineTooBusy, MeasurementError
 from dutlab.events import SEARCH, Tell, nobody
-from dutlab.methods.early_stop import HINTS, Matters, allowance, most_frames
+from dutlab.methods.early_stop import Matters, allowance, most_frames
 from dutlab.methods.ledger import HELD_BACK_MARGIN, doubts_of
 from dutlab.methods.ports import Generator, Offer, Outcome
 from dutlab.methods.search.mlrsearch import NextTrial
@@ -87,9 +87,8 @@ class SearchLog:
         """Run the trial that the search asks for, until it has a usable result. Raises Ended, and errors of the generator's first trial."""
         if self._spent >= self._budget:
             raise Ended(f"{self._spent:.0f} s are spent, and the budget is {self._budget:.0f} s")
-        counted = sum(t.counts for t in self.trials)
         allowed = None
-        if self.search.early_stop is EarlyStop.AT_ONCE and counted >= HINTS:
+        if self.search.early_stop is EarlyStop.AT_ONCE and not ask.in_full:
             frames = most_frames(round(ask.load * ask.duration) * len(self.search.links), self.search.tolerance)
             allowed = allowance(frames, self._matters.loss_ratio_at(ask.load))
         trial = await self._one_that_tells(ask, allowed)

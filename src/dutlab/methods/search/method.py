@@ -25,6 +25,7 @@ from dutlab.methods.at_limit import frames_at_limit
 from dutlab.methods.carrying import carrying
 from dutlab.methods.ports import AtLimit, Bench, Generator, Measured, Offer
 from dutlab.methods.search.account import doubts, figures, notes, tables
+from dutlab.methods.search.fitted import FittedLoads
 from dutlab.methods.search.log import Ended, SearchLog
 from dutlab.methods.search.mlrsearch import Bounds, Library, NextTrial
 from dutlab.methods.search.request import Search, search_of_setting
@@ -33,6 +34,7 @@ from dutlab.methods.search.trial import Mark, Role
 from dutlab.plan.cell import Cell
 from dutlab.spec.goals import Goal, checked
 from dutlab.spec.workloads.search import AgainAtEnd, SearchSetting
+from dutlab.spec.workloads.search_loads import LoadsBy
 from dutlab.subject import joined
 from dutlab.units import Pps, si
 
@@ -101,24 +103,41 @@ async def _find(log: SearchLog) -> SearchResult:
         highest, highest_is = await log.reach()
     lowest, highest = search.between(highest)
     bounds: Mapping[Goal, Bounds] = {}
-    with Library(search.goals, lowest=lowest, highest=highest) as library:
-        try:
-            step = await library.first()
-            while isinstance(step, NextTrial):
-                step = await library.tell((await log.answer(step)).told(step, search.tolerance))
-            bounds = step
-        except Ended as end:
-            ended = str(end)
-        except MeasurementError as error:
-            if isinstance(error, MachineTooBusy) or not any(t.counts for t in log.trials):
-                raise
-            ended = str(error)
+    try:
+        by = _by_fit if search.loads_by is LoadsBy.FIT else _by_library
+        bounds = await by(log, lowest, highest)
+    except Ended as end:
+        ended = str(end)
+    except MeasurementError as error:
+        if isinstance(error, MachineTooBusy) or not any(t.counts for t in log.trials):
+            raise
+        ended = str(error)
     results = {goal.name: result_of(goal, log.trials, search.tolerance, bounds.get(goal)) for goal in search.goals}
     if not ended:
         results = {name: await _tried_again(log, result) for name, result in results.items()}
     if any(t.role is Role.REACH and not t.backpressure_frames for t in log.trials):
         results = {name: _generators(result) for name, result in results.items()}
     return SearchResult(results, tuple(log.trials), lowest, highest, highest_is, ended, search.tolerance)
+
+
+async def _by_library(log: SearchLog, lowest: Pps, highest: Pps) -> Mapping[Goal, Bounds]:
+    """Run the trials that the library asks for. Raises Ended, MeasurementError."""
+    search = log.search
+    with Library(search.goals, lowest=lowest, highest=highest) as library:
+        step = await library.first()
+        while isinstance(step, NextTrial):
+            step = await library.tell((await log.answer(step)).told(step, search.tolerance))
+        return step
+
+
+async def _by_fit(log: SearchLog, lowest: Pps, highest: Pps) -> Mapping[Goal, Bounds]:
+    """Run the trials that the fit asks for. Raises Ended, MeasurementError."""
+    search = log.search
+    fitted = FittedLoads(search.goals, links=len(search.links), lowest=lowest, highest=highest, expected=search.expected)
+    while (ask := fitted.next()) is not None:
+        trial = await log.answer(ask)
+        fitted.add(trial, trial.told(ask, search.tolerance))
+    return fitted.bounds
 
 
 async def _tried_again(log: SearchLog, result: GoalResult) -> GoalResult:

@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from dutlab.errors import MeasurementError
+from dutlab.methods.early_stop import HINTS
 from dutlab.spec.goals import Goal
 from dutlab.units import Pps, Seconds
 
@@ -27,11 +28,13 @@ _NO_LIMIT_S = 1e12  # the library would read a clock; the caller limits the time
 
 @dataclass(frozen=True)
 class NextTrial:
-    """The trial that the library asks for next."""
+    """The trial that the search asks for next."""
 
     load: Pps
     """Load of each link."""
     duration: Seconds
+    in_full: bool = False
+    """True if it must not be stopped early, because its loss ratio steers the search."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,7 @@ class Library:
     """One search as a context manager; leaving it ends the thread at any point of the search."""
 
     def __init__(self, goals: Sequence[Goal], *, lowest: Pps, highest: Pps) -> None:
-        self._goals = goals
+        self._goals, self._asked = goals, 0
         self._lowest, self._highest = lowest, highest
         self._replies: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="mlrsearch", daemon=True)
@@ -112,7 +115,8 @@ class Library:
 
     def measure(self, intended_duration: float, intended_load: float) -> Any:  # noqa: ANN401 the library ships no types
         """Run a trial for the library, which calls this in its thread."""
-        self._post(NextTrial(Pps(intended_load), Seconds(intended_duration)))
+        self._asked += 1
+        self._post(NextTrial(Pps(intended_load), Seconds(intended_duration), in_full=self._asked <= HINTS))
         if (reply := self._replies.get()) is None:
             raise _Abandoned
         return reply

@@ -11,6 +11,7 @@ from dutlab.methods.ports import DRAIN, NO_TIME
 from dutlab.spec.goals import Goal
 from dutlab.spec.mixes import Mix
 from dutlab.spec.workloads.search import AgainAtEnd, EarlyStop, SearchSetting
+from dutlab.spec.workloads.search_loads import LoadsBy
 from dutlab.units import BpsL1, Pps, Seconds, line_rate, si
 
 WARMUP = Seconds(0.5)
@@ -35,6 +36,10 @@ class Search:
     early_stop: EarlyStop = EarlyStop.AT_ONCE
     again_at_end: AgainAtEnd = AgainAtEnd.UPPER
     """Bounds that are tried again at the end, for goals that allow no bad trial."""
+    loads_by: LoadsBy = LoadsBy.LIBRARY
+    """Rule that chooses the load of the next trial."""
+    expected: Pps | None = None
+    """Expected lower bound, tried first; only for loads by a fit."""
     begins: Seconds = NO_TIME
     """Start-up time of the generator before the first frame of each trial; not counted in the budget."""
     budget: Seconds | None = None
@@ -69,6 +74,8 @@ def search_of(
     budget: Seconds | None = None,
     early_stop: EarlyStop = EarlyStop.AT_ONCE,
     again_at_end: AgainAtEnd = AgainAtEnd.UPPER,
+    loads_by: LoadsBy = LoadsBy.LIBRARY,
+    expected: Pps | None = None,
 ) -> Search:
     """Return a search on `links` up to the line rate of the slowest one (`speeds`). Raises InputError for a highest rate above it."""
     known = {link: speed for link in links if (speed := speeds.get(link)) is not None}
@@ -89,6 +96,8 @@ def search_of(
         begins=begins,
         early_stop=early_stop,
         again_at_end=again_at_end,
+        loads_by=loads_by,
+        expected=expected,
         budget=budget,
     )
 
@@ -108,4 +117,6 @@ def search_of_setting(links: tuple[str, ...], setting: SearchSetting, speeds: Ma
         budget=setting.budget_s,
         early_stop=setting.early_stop,
         again_at_end=setting.again_at_end,
+        loads_by=setting.loads_by,
+        expected=setting.expected_pps,
     )

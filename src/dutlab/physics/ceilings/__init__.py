@@ -13,7 +13,6 @@ from dutlab.physics.ceilings.ethernet import (
     tcp_goodput,
     udp_goodput,
 )
-from dutlab.physics.ceilings.tunnel import tunnel_goodput
 
 __all__ = [
     "ETH_HEADER_BYTES",
@@ -26,6 +25,5 @@ __all__ = [
     "Ip",
     "frames",
     "tcp_goodput",
-    "tunnel_goodput",
     "udp_goodput",
 ]

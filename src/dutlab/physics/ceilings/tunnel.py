@@ -57,11 +57,9 @@ class Esp:
     """True if ESP is inside UDP (RFC 3948)."""
 
     def outer_bytes(self, inner: int, outer: Ip, mtu: int = _USUAL_MTU) -> int:
-        del mtu
         return sum(self._terms(inner, outer))
 
     def formula(self, inner: int, outer: Ip, mtu: int = _USUAL_MTU) -> str:
-        del mtu
         terms = " + ".join(map(str, self._terms(inner, outer)))
         return f"{terms} (IP{', UDP' if self.nat_t else ''}, SPI and sequence, IV, packet, padding, trailer, ICV)"
 
@@ -104,11 +102,9 @@ class Vxlan:
     source: str = "RFC 7348 section 5: outer IP, UDP 8, VXLAN 8, inner Ethernet header 14; the outer Ethernet header is not part of the MTU"
 
     def outer_bytes(self, inner: int, outer: Ip, mtu: int = _USUAL_MTU) -> int:
-        del mtu
         return outer.value + UDP_HEADER_BYTES + 8 + ETH_HEADER_BYTES + inner
 
     def formula(self, inner: int, outer: Ip, mtu: int = _USUAL_MTU) -> str:
-        del mtu
         return f"{outer.value} + 8 + 8 + 14 + {inner} (IP, UDP, VXLAN, Ethernet, packet)"
 
 
@@ -122,11 +118,9 @@ class Plain:
     source: str
 
     def outer_bytes(self, inner: int, outer: Ip, mtu: int = _USUAL_MTU) -> int:
-        del mtu
         return outer.value + self.header + inner
 
     def formula(self, inner: int, outer: Ip, mtu: int = _USUAL_MTU) -> str:
-        del mtu
         return f"{outer.value} + {self.header} + {inner} (IP, header, packet)"
 
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal
 
 from dutlab.report.model.words import Unit
+
+_HOLE = 4
+"""Usual pauses between readings that make a gap."""
 
 
 @dataclass(frozen=True)
@@ -72,3 +77,9 @@ class Curve:
     """Text above the panel of a curve that is drawn above or below others."""
     bands: tuple[Band, ...] = ()
     """States over time, drawn above the uppermost of several curves."""
+
+
+def usual_gap(points: Sequence[tuple[float, float]]) -> float | None:
+    """Return the time between two readings that counts as a gap in a line: a few usual pauses; None for fewer than two readings."""
+    pauses = sorted(after[0] - before[0] for before, after in pairwise(points))
+    return _HOLE * pauses[len(pauses) // 2] if pauses else None

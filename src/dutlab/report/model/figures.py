@@ -80,6 +80,12 @@ def value_or_dash(group: Group, figure: str, book: NoteBook, link: str = "") -> 
     return "–" if isinstance(value, Missing) and group.measured else value
 
 
+def number_in(row: Mapping[str, object], name: str) -> float | None:
+    """Return a number of a row of a record's table; None for text and for a row without it."""
+    value = row.get(name)
+    return float(value) if isinstance(value, int | float) else None
+
+
 def ceiling_of(group: Group | None, link: str, figure: str) -> float | None:
     """Return the ceiling of a figure from the first record that has one; all agree, since ceilings follow from facts."""
     for record in group.records if group else ():

@@ -9,6 +9,8 @@ from itertools import groupby
 from typing import Any
 
 from dutlab.plan.cell import Cell
+from dutlab.report.model.table import Cell as ShownCell
+from dutlab.report.model.table import Row
 from dutlab.report.model.words import SIZES, asked_words, size_order
 from dutlab.spec.workloads.setting import ImportedSetting, identity_of
 from dutlab.stats.summary import median
@@ -67,6 +69,10 @@ class Group:
         """Settings of its workload, in words."""
         return asked_words(self.cell.setting, self.cell.tool)
 
+    def row(self, cells: Iterable[ShownCell], *, link: str = "", size: str = "") -> Row:
+        """Return a row of a table about this cell; `link` is that of its figures."""
+        return Row(self.label, tuple(cells), links=self.cell.link_label, link=link, size=size)
+
     @property
     def why_missing(self) -> str:
         """Reason for having no result."""
@@ -116,6 +122,11 @@ def by_size(groups: Sequence[Group], labels: Sequence[str]) -> list[Group]:
         return labels.index(g.label), size_order(g.cell.setting.size), len(g.cell.links), g.cell.links
 
     return sorted(groups, key=place)
+
+
+def trial_notes(groups: Sequence[Group]) -> list[str]:
+    """Return the notes of trials as sentences, each once for a label."""
+    return list(dict.fromkeys(f"{g.label}: {note}." for g in groups for r in g.measured for note in r.notes))
 
 
 def present(labels: Sequence[str], groups: Sequence[Group]) -> list[str]:

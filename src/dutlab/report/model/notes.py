@@ -10,6 +10,7 @@ from typing import Literal
 from dutlab.doubts import DoubtKind
 from dutlab.report.model.groups import Group
 from dutlab.report.model.run_answers import RunAnswers
+from dutlab.report.model.table import Column, Figure, Row, Table
 from dutlab.report.model.words import numbers_words
 from dutlab.store.record import DoubtRecord, TrialRecord
 from dutlab.subject import apart, back_of
@@ -94,6 +95,14 @@ class NoteBook:
             return ()
         shared = set.intersection(*(set(marks) for marks in of_figures))
         return tuple(sorted(shared - self._severe))
+
+    def table(
+        self, slug: str, title: str, columns: Iterable[Column], rows: Iterable[Row], *, asked: str = "", notes: tuple[str, ...] = ()
+    ) -> Table:
+        """Return a table with the notes that apply to every figure of its rows."""
+        rows = tuple(rows)
+        marks = self.common([cell.marks for row in rows for cell in row.cells if isinstance(cell, Figure)])
+        return Table(slug, title, tuple(columns), rows, marks, asked, notes)
 
 
 def _doubts(groups: Sequence[Group]) -> Iterator[tuple[TrialRecord, list[DoubtRecord]]]:

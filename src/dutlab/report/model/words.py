@@ -97,7 +97,7 @@ _CHOSEN: ContextVar[Unit | None] = ContextVar("chosen unit of rates", default=No
 _KILO = 1e3
 _MANY_NS = 10e6
 """Time from which milliseconds are printed: 10 ms, in ns."""
-_NUMBERS = re.compile(r"\d+(?:\.\d+)?|[^\d]+", re.ASCII)
+_NUMBERS = r"(?a)\d+(?:\.\d+)?|[^\d]+"
 _LONG = 10_000
 _MOST_RUNS = 40
 """Largest number of ranges that numbers_words() prints."""
@@ -197,7 +197,7 @@ def name_words(figure: str) -> str:
 
 def better_of(figure: str) -> Better:
     """Return the better direction of a figure or column; empty if there is none, or if it is unknown."""
-    return direction_of(figure) or ""
+    return (figure and direction_of(figure)) or ""
 
 
 def asked_words(setting: Setting, tool: str, *, without: Collection[str] = ()) -> str:
@@ -243,10 +243,10 @@ class _Value:
 
 def in_order(words: str) -> tuple[tuple[int, float, str], ...]:
     """Return a sort key that compares numbers in texts by value: `depth 2` comes before `depth 16`."""
-    return tuple((0, float(part), "") if part[0].isdecimal() else (1, 0.0, part) for part in _NUMBERS.findall(words))
+    return tuple((0, float(part), "") if part[0].isdecimal() else (1, 0.0, part) for part in re.findall(_NUMBERS, words))
 
 
-_AMOUNT = re.compile(r"(?<![\w.:-])\d+(?:\.\d+)?(?!\d|\.\d|[\w.:-]*:)", re.ASCII)
+_AMOUNT = r"(?a)(?<![\w.:-])\d+(?:\.\d+)?(?!\d|\.\d|[\w.:-]*:)"
 """A number, but not one within a name, an address, a version or a time of day."""
 
 
@@ -254,19 +254,19 @@ def folded(texts: Iterable[str]) -> list[str]:
     """Merge texts that differ only in their numbers into one with ranges: `took 46–72% of the CPU time`. The order is kept."""
     alike: dict[str, list[str]] = {}
     for text in dict.fromkeys(texts):
-        alike.setdefault(_AMOUNT.sub("#", text), []).append(text)
+        alike.setdefault(re.sub(_AMOUNT, "#", text), []).append(text)
     return [same[0] if len(same) == 1 else _with_ranges(same) for same in alike.values()]
 
 
 def _with_ranges(alike: Sequence[str]) -> str:
-    columns = iter(list(zip(*(_AMOUNT.findall(text) for text in alike), strict=True)))
+    columns = iter(list(zip(*(re.findall(_AMOUNT, text) for text in alike), strict=True)))
 
     def span(_: re.Match[str]) -> str:
         column = next(columns)
         low, high = min(column, key=float), max(column, key=float)
         return low if low == high else f"{low}–{high}"
 
-    return _AMOUNT.sub(span, alike[0])
+    return re.sub(_AMOUNT, span, alike[0])
 
 
 def grouped(digits: str) -> str:

@@ -21,7 +21,6 @@ _PLOTTED = ("kpps", "mbps-l1", "delivered", "latency-p50")
 
 def contents(reads: Sequence[ReadRun], reports: Sequence[RunReport]) -> Contents:
     """Return the tables of every run: goodput or frame sizes of each drawing, then power states."""
-    del reads
     answers, tables, plots = list[str](), list[Table](), dict[str, tuple[Plot, ...]]()
     for r in reports:
         answers += [f"{run_words(r, reports)}{h.about}: {h.sentence}" for h in r.headlines]

@@ -21,7 +21,6 @@ _DIGITS = 3
 
 def contents(reads: Sequence[ReadRun], reports: Sequence[RunReport]) -> Contents:
     """Return one table per workload of each run."""
-    del reports
     several = len(reads) > 1
     tables = []
     for read in reads:

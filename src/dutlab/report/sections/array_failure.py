@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 
 from dutlab.report.model.curve import Curve, Line, Moment
 from dutlab.report.model.figures import value_of, value_or_dash
-from dutlab.report.model.groups import Group
+from dutlab.report.model.groups import Group, trial_notes
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Headline, ReadRun, Section
-from dutlab.report.model.table import Column, Figure, Row, Table, Value
+from dutlab.report.model.table import Column, Figure, Table, Value
 from dutlab.report.model.words import Unit, alike_names, latency_text, setting_words
 from dutlab.report.sections.headline import compared
 from dutlab.store.record import TrialRecord
@@ -31,11 +31,8 @@ _SHARE = Unit("%", 1.0, 0)
 
 def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """Return the section: a row per mode, load and phase, and a timeline of each load's first repeat."""
-    del read
-    rows = [Row(g.label, (_asked(g, groups), phase, *_values(g, phase, book)), links=g.cell.link_label) for g in groups for phase in PHASES]
-    rebuilds = [
-        Row(g.label, (_asked(g, groups), *(value_or_dash(g, c.figure, book) for c in _REBUILD)), links=g.cell.link_label) for g in groups
-    ]
+    rows = [g.row((_asked(g, groups), phase, *_values(g, phase, book))) for g in groups for phase in PHASES]
+    rebuilds = [g.row((_asked(g, groups), *(value_or_dash(g, c.figure, book) for c in _REBUILD))) for g in groups]
     loads = Column("asked", shown=any(_asked(g, groups) for g in groups))
     columns = (loads, Column("phase"), *_COLUMNS)
     marks = [v.marks for row in (*rows, *rebuilds) for v in row.cells if isinstance(v, Figure)]
@@ -50,7 +47,7 @@ def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book:
             Table("array-failure-rebuild", "Rebuilds", (loads, *_REBUILD), tuple(rebuilds), book.common(marks)),
         ),
         curves=tuple(curve for g in groups for curve in _film(g, groups)),
-        words=tuple(dict.fromkeys(f"{g.label}: {note}." for g in groups for r in g.measured for note in r.notes)),
+        words=tuple(trial_notes(groups)),
         headlines=tuple(h for h in [_headline(groups, labels, book)] if h is not None),
     )
 

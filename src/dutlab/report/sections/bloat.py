@@ -51,7 +51,6 @@ _GAP_S = 0.5
 
 def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """Return the section: a table of round trips, one of each direction, and a plot of each cell."""
-    del read, labels
     whole = [_whole(g, book) for g in groups]
     ways = [_way(g, back, book) for g in groups for back in (False, True)]
     heads = (Column("link"), Column("load"))
@@ -128,8 +127,7 @@ def _columns(of: Sequence[tuple[str, str]]) -> tuple[Column, ...]:
 
 
 def _table(slug: str, title: str, columns: tuple[Column, ...], rows: Sequence[Row], book: NoteBook) -> Table:
-    marks = [v.marks for row in rows for v in row.cells if isinstance(v, Figure)]
-    return Table(slug, title, columns, tuple(rows), book.common(marks))
+    return book.table(slug, title, columns, rows)
 
 
 def _both(link: str) -> str:

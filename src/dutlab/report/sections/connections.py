@@ -10,7 +10,7 @@ from dutlab.report.model.figures import value_of
 from dutlab.report.model.groups import Group, by_size
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import ReadRun, Section
-from dutlab.report.model.table import Column, Figure, Row, Table, Value
+from dutlab.report.model.table import Column, Row, Table, Value
 from dutlab.report.model.words import alike_names, setting_words
 from dutlab.report.sections.headline import NO_UPPER, bounds
 from dutlab.report.sections.state_trials import Head, notes_of, rows_of, trials_table
@@ -66,14 +66,12 @@ the proxy. Requests of a proxy are counted at the server."""
 
 def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """Return the section: a table of results, and one of each test's trials."""
-    del read
     groups = by_size(groups, labels)
     with_tls = any(g.cell.setting_as(ConnectionsSetting).tls for g in groups)
     results = [(head, figure) for head, figure in _RESULTS if with_tls or not figure.startswith("tls_")]
     alike = alike_names(g.cell.setting for g in groups)
     asked = [setting_words(g.cell.setting, without=alike) for g in groups]
     rows = [_row(g, words, results, book) for g, words in zip(groups, asked, strict=True)]
-    marks = [v.marks for row in rows for v in row.cells if isinstance(v, Figure)]
     columns = (Column("link"), Column("asked", shown=len(set(asked)) > 1), *(Column(head, figure) for head, figure in results))
     return Section(
         slug="connections",
@@ -81,7 +79,7 @@ def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book:
         title="TCP connections",
         lead=LEAD,
         tables=(
-            Table("connections", "Connections through the DUT", columns, tuple(rows), book.common(marks)),
+            book.table("connections", "Connections through the DUT", columns, rows),
             *(of_test for name in _TRIALS if (of_test := trials_table(name, _TRIALS[name], groups, _heads)) is not None),
             *_agreed(groups),
         ),

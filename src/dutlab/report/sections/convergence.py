@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dutlab.methods.convergence import FAILURE, REVERSION
 from dutlab.report.model.curve import Curve, Line, Moment
 from dutlab.report.model.figures import value_of
-from dutlab.report.model.groups import Group
+from dutlab.report.model.groups import Group, trial_notes
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import ReadRun, Section
 from dutlab.report.model.table import Column, Figure, Row, Table, Value
@@ -37,7 +37,6 @@ _WORDS = {FAILURE: "fails", REVERSION: "comes back"}
 
 def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """Return the section: tables of losses and of times with a row per mode, event and part; the rate around the first event of each."""
-    del read, labels
     resolution = _resolution(groups, book)
     return Section(
         slug="convergence",
@@ -51,7 +50,7 @@ def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book:
             _table("convergence-times", "Time since the event", groups, _TIMES, book),
         ),
         curves=tuple(curve for group in groups for curve in _curves(group)),
-        words=tuple(dict.fromkeys(f"{g.label}: {note}." for g in groups for r in g.measured for note in r.notes)),
+        words=tuple(trial_notes(groups)),
     )
 
 
@@ -66,8 +65,7 @@ def _resolution(groups: Sequence[Group], book: NoteBook) -> str:
 
 def _table(slug: str, title: str, groups: Sequence[Group], shown: Sequence[tuple[str, str]], book: NoteBook) -> Table:
     rows = [_row(group, part, shown, book) for group in groups for part in _WORDS]
-    marks = [v.marks for row in rows for v in row.cells if isinstance(v, Figure)]
-    return Table(slug, title, (*map(Column, ("event", "the path")), *(Column(*one) for one in shown)), tuple(rows), book.common(marks))
+    return book.table(slug, title, (*map(Column, ("event", "the path")), *(Column(*one) for one in shown)), rows)
 
 
 def _row(group: Group, part: str, shown: Sequence[tuple[str, str]], book: NoteBook) -> Row:
@@ -77,7 +75,7 @@ def _row(group: Group, part: str, shown: Sequence[tuple[str, str]], book: NoteBo
         value = value_of(group, link, part_figure(part, measure), book)
         values.append(value if isinstance(value, Figure) or not group.measured else "–")
     cells = (_event(group), _WORDS[part], *values)
-    return Row(group.label, cells, links=link, link=link, size=group.cell.setting.size)
+    return group.row(cells, link=link, size=group.cell.setting.size)
 
 
 def _curves(group: Group) -> Iterator[Curve]:

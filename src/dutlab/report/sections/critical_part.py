@@ -8,7 +8,7 @@ from dutlab.report.model.curve import Curve, Line
 from dutlab.report.model.figures import value_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
-from dutlab.report.model.table import Column, Figure, Row, Table
+from dutlab.report.model.table import Column, Row, Table
 from dutlab.spec.workloads.soak import SoakSetting
 
 LEAD = (
@@ -39,9 +39,8 @@ def table(groups: Sequence[Group], book: NoteBook) -> Table:
         size, links = g.cell.setting.size, g.cell.link_label
         cells = (size, links, *(value_of(g, links, figure, book) for _, figure in _COLUMNS))
         rows.append(Row(g.label, cells, links=links, link=links, size=size))
-    marks = [v.marks for row in rows for v in row.cells if isinstance(v, Figure)]
     columns = (Column("frames"), Column("links"), *(Column(head, figure) for head, figure in _COLUMNS))
-    return Table("soak-critical", "Critical rate of each link", columns, tuple(rows), book.common(marks))
+    return book.table("soak-critical", "Critical rate of each link", columns, rows)
 
 
 def curves(group: Group) -> Iterator[Curve]:

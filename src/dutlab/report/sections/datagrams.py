@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from dutlab.report.model.curve import Curve, Line, Moment
 from dutlab.report.model.figures import figure_of
-from dutlab.report.model.groups import Group
+from dutlab.report.model.groups import Group, trial_notes
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import ReadRun, Section
 from dutlab.report.model.table import Column, Missing, Row, Table, Value
@@ -23,9 +23,8 @@ _FIGURES = (
 
 def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """Return the section: a row per mode, link and length, and for each link a curve of the received rate over length."""
-    del read, book
     columns = (Column("link"), Column("payload, bytes"), *(Column(head, figure) for head, figure in _FIGURES))
-    notes = dict.fromkeys(f"{g.label}: {note}." for g in groups for r in g.measured for note in r.notes)
+    notes = trial_notes(groups)
     return Section(
         slug="datagrams",
         workload="datagrams",
@@ -46,7 +45,7 @@ def _rows(group: Group) -> Iterator[Row]:
     for link in group.cell.links:
         for length in group.cell.setting_as(DatagramsSetting).lengths_bytes:
             values = (_value(group, link, length, figure) for _, figure in _FIGURES)
-            yield Row(group.label, (link, str(length), *values), links=group.cell.link_label, link=link, size=str(length))
+            yield group.row((link, str(length), *values), link=link, size=str(length))
 
 
 def _value(group: Group, link: str, length: int, figure: str) -> Value:

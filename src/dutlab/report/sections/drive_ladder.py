@@ -133,7 +133,7 @@ def _row(group: Group, found: Ladder, names: Sequence[str], alike: Collection[st
     shares = (f"{found.share(rungs[name].iops):.1%}" if name in rungs else "–" for name in names[1:])
     rating, binds = found.rungs[0].iops, found.binds
     cells = (si(rating, "IOPS"), *shares, si(value, "IOPS"), f"{found.share(value):.1%}", binds.name, f"{value / binds.iops:.1%}")
-    return Row(group.label, (drives_words(group), setting, *cells), links=group.cell.link_label, link=group.cell.link_label)
+    return group.row((drives_words(group), setting, *cells), link=group.cell.link_label)
 
 
 def _before(place: str) -> str:

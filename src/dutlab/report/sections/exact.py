@@ -8,7 +8,7 @@ from dutlab.report.model.figures import value_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Headline, Section
-from dutlab.report.model.table import Column, Figure, Row, Table
+from dutlab.report.model.table import Column, Figure
 from dutlab.report.model.words import size_order
 from dutlab.report.sections.headline import compared, first_of
 from dutlab.spec.workloads.exact import ExactSetting
@@ -29,30 +29,25 @@ that waits for memory or another core counts as one too."""
 
 def section(run: RunFolder, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """Return the section: a row per mode, size and other varied setting."""
-    del run
     settings = {id(g): g.cell.setting_as(ExactSetting) for g in groups}
     varied = [key for key in _HEADS if len({getattr(of, key) for of in settings.values()}) > 1]
     groups = sorted(groups, key=lambda g: (_place(g), labels.index(g.label)))
     results = [(g, {c.figure: value_of(g, g.cell.link_label, c.figure, book) for c in _COLUMNS}) for g in groups]
     columns = [c for c in _COLUMNS if c.figure != _FIRST or any(isinstance(of[_FIRST], Figure) for _, of in results)]
     rows = [
-        Row(
-            g.label,
+        g.row(
             (*(str(getattr(settings[id(g)], key)) for key in varied), g.cell.setting.size, *(of[c.figure] for c in columns)),
-            links=g.cell.link_label,
-            link=g.cell.link_label,
-            size=g.cell.setting.size,
+            link=g.cell.link_label, size=g.cell.setting.size,
         )
         for g, of in results
-    ]
-    marks = [v.marks for _, of in results for v in of.values() if isinstance(v, Figure)]
+    ]  # fmt: skip
     heads = (*(Column(_HEADS[key]) for key in varied), Column("frames"), *columns)
     return Section(
         slug="exact",
         workload="exact",
         title="Instructions a frame",
         lead=LEAD,
-        tables=(Table("exact", "Instructions a frame by mode and frame size", heads, tuple(rows), book.common(marks)),),
+        tables=(book.table("exact", "Instructions a frame by mode and frame size", heads, rows),),
         words=tuple(dict.fromkeys(_made_of(groups))),
         unknown=tuple(f"which functions take the instructions: {g.label}: {why}" for g in groups for why in _no_profile(g)),
         headlines=_headlines(groups, labels, book),

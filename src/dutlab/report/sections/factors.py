@@ -14,7 +14,7 @@ from dutlab.report.model.figures import value_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.packets import GOODPUT, mtus_of
 from dutlab.report.model.run_report import DrawnTable, ReadRun, Section
-from dutlab.report.model.table import Cell, Column, Figure, Row, Table
+from dutlab.report.model.table import Cell, Column, Row, Table
 from dutlab.report.model.words import SIZES, Unit, better_of, name_words, size_order
 from dutlab.report.sections.limits import packets_per_s
 from dutlab.spec.workloads.setting import ImportedSetting
@@ -139,9 +139,8 @@ def _table(read: ReadRun, cells: Sequence[Group], names: Sequence[str], figure: 
         rows.append(Row(g.label, (*words, value_of(g, g.main[1], figure, read.book), *after), link=g.main[1], size=g.cell.setting.size))
     columns = (*heads, Column(name_words(figure), figure), *([Column("cost per packet, ns", unit=_NS, name="cost_ns")] if has_cost else []))
     title = (figure == GOODPUT and plug_of(workload).table) or name_words(figure)
-    marks = read.book.common([v.marks for row in rows for v in row.cells if isinstance(v, Figure)])
     notes = (f"{_COST}{_OF_TCP if figure == GOODPUT else ''}",) if has_cost else ()
-    return Table(f"{FACTORS}-{workload}", title, columns, tuple(rows), marks, first="", notes=notes)
+    return replace(read.book.table(f"{FACTORS}-{workload}", title, columns, rows, notes=notes), first="")
 
 
 def _effects_table(found: Analysis, figure: str, workload: str) -> Table:

@@ -8,11 +8,11 @@ from dataclasses import replace
 from itertools import groupby
 
 from dutlab.report.model.curve import Curve, Line
-from dutlab.report.model.figures import value_of
+from dutlab.report.model.figures import number_in, value_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import ReadRun, Section
-from dutlab.report.model.table import Column, Figure, Row, Table
+from dutlab.report.model.table import Column, Row, Table
 from dutlab.report.model.words import alike_names, latency_text, setting_words
 from dutlab.report.sections import tool_figures
 from dutlab.report.sections.watched import sums_over_time
@@ -53,8 +53,7 @@ def bins_of(group: Group) -> dict[str, Counter[int]]:
     """Return direction → midpoint of a bin in ns → I/Os, added over all repeats."""
     bins: dict[str, Counter[int]] = defaultdict(Counter)
     for row in (row for r in group.measured for row in r.tables.get("latency_bins", ())):
-        value, count = row.get("clat_ns"), row.get("ios")
-        if isinstance(value, int | float) and isinstance(count, int | float):
+        if (value := number_in(row, "clat_ns")) is not None and (count := number_in(row, "ios")) is not None:
             bins[str(row.get("direction"))][round(value)] += round(count)
     return bins
 
@@ -75,8 +74,7 @@ def percentile_of(bins: Mapping[int, int], percent: float) -> int | None:
 def _percentiles(groups: Sequence[Group]) -> tuple[Table, ...]:
     names = _set_names(groups)
     rows = [
-        Row(
-            group.label,
+        group.row(
             (
                 names[group.cell.link_label],
                 _asked(group, groups),
@@ -84,7 +82,6 @@ def _percentiles(groups: Sequence[Group]) -> tuple[Table, ...]:
                 *(_told(percentile_of(bins, share)) for share in SHARES),
                 f"{bins.total():,}",
             ),
-            links=group.cell.link_label,
             link=group.cell.link_label,
         )
         for group in groups
@@ -198,9 +195,9 @@ def _grids(groups: Sequence[Group], book: NoteBook) -> Iterator[Table]:
                 Row("", (f"{jobs:g}", *(value_of(cells.get((jobs, d)), links, figure, book) for d in depths))) for jobs in all_jobs
             )
             about = ", ".join(filter(None, (drives_words(same[0]), panel or f"{way.value}s")))
-            marks = book.common([v.marks for row in rows for v in row.cells if isinstance(v, Figure)])
             title = f"Rate over depth and jobs: {about}"
-            yield Table(f"fio-grid-{n}-{way.value}", title, columns, rows, marks, first="", shaded=True, again=True)
+            table = book.table(f"fio-grid-{n}-{way.value}", title, columns, rows)
+            yield replace(table, first="", shaded=True, again=True)
 
 
 def _over_time(run: RunFolder, groups: Sequence[Group]) -> Iterator[Curve]:

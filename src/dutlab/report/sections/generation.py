@@ -9,7 +9,7 @@ from dutlab.report.model.figures import value_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import ReadRun, Section
-from dutlab.report.model.table import Cell, Column, Figure, Row, Table
+from dutlab.report.model.table import Cell, Column, Row
 from dutlab.report.model.words import size_order
 from dutlab.spec.workloads.generation import GenerationSetting
 
@@ -19,14 +19,12 @@ _WORK = {"frames": "frames", "copies": "frames and copies", "checksums": "frames
 
 def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """Return the section: a row per mode, link, kind of work and frame size, a column per number of streams."""
-    del read
     counts = sorted({_asked(g)[1] for g in groups})
     rows = [row for label in labels for row in _rows([g for g in groups if g.label == label], counts, book)]
     columns = [Column("link"), Column("work"), Column("frames")]
     columns += [Column(f"{n} stream{'s' if n > 1 else ''}", _FIGURE, name=f"made_{n}_streams_pps") for n in counts]
     if len(counts) > 1:
         columns.append(Column(f"{counts[-1]} ÷ {counts[0]}", name="streams_ratio", align="right"))
-    marks = [v.marks for row in rows for v in row.cells if isinstance(v, Figure)]
     return Section(
         slug="generation",
         workload="generation",
@@ -35,7 +33,7 @@ def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book:
             "The generator's own benchmark: each stream is a process that makes frames and sends none, and the rates of processes at once "
             "are added up. It is the most that a generator with these cores could ever send."
         ),
-        tables=(Table("generation", "Frames made a second by size and streams", tuple(columns), tuple(rows), book.common(marks)),),
+        tables=(book.table("generation", "Frames made a second by size and streams", columns, rows),),
     )
 
 

@@ -9,7 +9,7 @@ from dutlab.report.model.figures import load_value, value_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Headline, ReadRun, Section
-from dutlab.report.model.table import Column, Figure, Row, Table
+from dutlab.report.model.table import Column, Row
 from dutlab.report.model.words import by_words, size_order
 from dutlab.report.sections.headline import compared, first_of
 from dutlab.spec.traffic import Directions
@@ -32,10 +32,8 @@ _HEADS = ("generator", "frames", "link")
 
 def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """Return the section: a row per generator, streams, sending host, frame size and link, and curves over frame size by mode and link."""
-    del read
     groups = sorted(groups, key=_place)
     rows = [_row(g, link, book) for g in groups for link in _flows(g)]
-    marks = [v.marks for row in rows for v in row.cells if isinstance(v, Figure)]
     columns = (*(Column(head) for head in _HEADS), *(Column(head, figure) for head, figure in _FIGURES))
     return Section(
         slug="generators",
@@ -46,7 +44,7 @@ def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book:
             "generator or the sink is the limit, and the DUT may do more; a generator that makes less than another measures itself, "
             "not the DUT."
         ),
-        tables=(Table("generators", "Frames a second of each generator", columns, tuple(rows), book.common(marks)),),
+        tables=(book.table("generators", "Frames a second of each generator", columns, rows),),
         curves=tuple(curve for label in labels for curve in _curves([g for g in groups if g.label == label], label)),
         headlines=tuple(h for label in labels for h in _headlines([g for g in groups if g.label == label], label, book)),
     )
@@ -76,7 +74,7 @@ def _row(group: Group, link: str, book: NoteBook) -> Row:
     size = group.cell.setting.size
     words = (_line_name(group), size, link)
     values = ((load_value if figure in (BACKPRESSURE, DELIVERED) else value_of)(group, link, figure, book) for _, figure in _FIGURES)
-    return Row(group.label, (*words, *values), links=group.cell.link_label, link=link, size=size)
+    return group.row((*words, *values), link=link, size=size)
 
 
 def _generator(group: Group) -> str:

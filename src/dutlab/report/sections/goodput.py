@@ -28,7 +28,6 @@ CEILING = "ceiling of the link"
 
 def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """Return the section: one table per set of parameters."""
-    del read
     workload, tables, curves = groups[0].cell.workload, list[Table](), list[Curve]()
     for same in alike(groups, with_links=False):
         tables.append(_table(same, labels, book, [t.slug for t in tables]))

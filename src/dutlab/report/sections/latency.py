@@ -9,7 +9,7 @@ from dutlab.report.model.figures import value_of
 from dutlab.report.model.groups import Group, by_size
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import ReadRun, Section
-from dutlab.report.model.table import Column, Figure, Row, Table, Value, figure_text
+from dutlab.report.model.table import Column, Figure, Row, Value, figure_text
 from dutlab.report.model.words import frame_rate_unit, latency_text
 from dutlab.report.sections import latency_times
 from dutlab.spec.workloads.latency import LatencySetting
@@ -21,10 +21,8 @@ _FULL_S = 120.0
 
 def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """Return the section: a row per mode, frame size, link and share, and a curve per mode, frame size and link."""
-    del read
     groups = by_size(groups, labels)
     rows = [row for g in groups for link in g.cell.links for row in _rows(g, link, book)]
-    marks = [v.marks for row in rows for v in row.cells if isinstance(v, Figure)]
     columns = (Column("frames"), Column("link"), Column("load"), *(Column(head, figure) for head, figure in _COLUMNS))
     return Section(
         slug="latency",
@@ -32,7 +30,7 @@ def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book:
         title="Latency over load",
         lead="One-way latency at shares of one rate (RFC 8219 section 7): typical is the median, worst case the 99.9th percentile, "
         "variation the 99.9th percentile less the least. At 0 % a trickle is sent.",
-        tables=(Table("latency", "Latency at each load", columns, tuple(rows), book.common(marks)),),
+        tables=(book.table("latency", "Latency at each load", columns, rows),),
         curves=tuple(curve for g in groups for link in g.cell.links if (curve := _curve(g, link, book)) is not None),
         words=(
             *(words for g in groups if g.measured for link in g.cell.links for words in _words(g, link, book)),
@@ -53,13 +51,7 @@ def _value(group: Group, link: str, share: float, measure: str, book: NoteBook) 
 def _rows(group: Group, link: str, book: NoteBook) -> list[Row]:
     size = group.cell.setting.size
     return [
-        Row(
-            group.label,
-            (size, link, f"{share:g} %", *(_value(group, link, share, figure, book) for _, figure in _COLUMNS)),
-            links=group.cell.link_label,
-            link=link,
-            size=size,
-        )
+        group.row((size, link, f"{share:g} %", *(_value(group, link, share, figure, book) for _, figure in _COLUMNS)), link=link, size=size)
         for share in _shares(group)
     ]
 

@@ -10,7 +10,7 @@ from dutlab.report.model.figures import load_value, rate_unit, value_of
 from dutlab.report.model.groups import Group, by_size
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import ReadRun, Section
-from dutlab.report.model.table import Column, Figure, Missing, Row, Table, Value, figure_text
+from dutlab.report.model.table import Column, Figure, Missing, Row, Value, figure_text
 from dutlab.report.model.words import PERCENT, SECONDS, SIZES, Unit, alike_names, plural, pps_text, setting_words
 from dutlab.report.sections.headline import bounds
 from dutlab.spec.workloads.loadtest import LoadtestSetting
@@ -44,14 +44,12 @@ _LINES = (("intended", "intended_pps"), ("offered", "offered_pps"), ("received",
 
 def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """Return the section: a row per mode, frame size and direction, sums first, and a curve per mode and frame size."""
-    del read
     groups = by_size(groups, labels)
     unit, wire = rate_unit(groups, "max_received_pps"), rate_unit(groups, "max_received_bps_l1")
     profile = {id(g): words for g, words in zip(groups, profiles(groups), strict=True)}
     notes = [_answer(g, profile[id(g)], book, unit, wire) for g in groups if g.measured] if len(groups) <= FEW else []
     notes += [f"{g.label}, {profile[id(g)]}: {note}." for g in groups for r in g.measured for note in r.notes]
     rows = [row for g in groups for row in _rows(g, profile[id(g)], book)]
-    marks = [v.marks for row in rows for v in row.cells if isinstance(v, Figure)]
     thresholds = dict.fromkeys(f"{percent:g} %" for g in groups if (percent := ramp_of(g.cell).threshold_percent) is not None)
     above = f"above {' or '.join(thresholds)}" if thresholds else "too high"
     columns = (Column("profile"), Column("direction"), *(Column(head, figure) for head, figure in _COLUMNS))
@@ -62,7 +60,7 @@ def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book:
         lead=f"The load rises from nothing to a share of the line rate. Saturation is the first second from which the loss stays {above} "
         "to the end; frames that the DUT refuses count as lost there. Bits are on the wire, with preamble and gap; of both directions "
         "together they can be twice the line rate of one.",
-        tables=(Table("loadtest", _CAPTION, columns, tuple(rows), book.common(marks)),),
+        tables=(book.table("loadtest", _CAPTION, columns, rows),),
         curves=tuple(curve for g in groups if (curve := _curve(g, profile[id(g)])) is not None),
         words=tuple(dict.fromkeys(notes)),
         answer=tuple(bounds(groups, ("max_received_pps",), book, _ended)),
@@ -125,21 +123,13 @@ def _names(group: Group) -> list[str]:
 
 
 def _rows(group: Group, profile: str, book: NoteBook) -> list[Row]:
-    cell = group.cell
     return [
-        Row(
-            group.label,
-            (
-                profile,
-                _direction(name).replace(" ", _NO_BREAK),
-                *(_value(group, name, figure, book) for _, figure in _COLUMNS),
-            ),
-            links=cell.link_label,
-            link=name,
-            size=cell.setting.size,
+        group.row(
+            (profile, _direction(name).replace(" ", _NO_BREAK), *(_value(group, name, figure, book) for _, figure in _COLUMNS)),
+            link=name, size=group.cell.setting.size,
         )
         for name in _names(group)
-    ]
+    ]  # fmt: skip
 
 
 def _value(group: Group, link: str, figure: str, book: NoteBook) -> Value:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from dutlab.report.model.figures import value_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import ReadRun, Section
-from dutlab.report.model.table import Column, Figure, Missing, Row, Table, Value
+from dutlab.report.model.table import Column, Missing, Row, Table, Value
 from dutlab.report.model.words import asked_words
 from dutlab.report.sections.goodput import protocol_of
 from dutlab.report.sections.headline import compared
@@ -86,24 +87,14 @@ def _table(
         return _value(by_pair.get((client, server)), figure, book)
 
     rows = [
-        Row(
-            groups[0].label,
-            (client, *("" if client == server else value(client, server) for server in hosts)),
-            link=link,
-        )
+        Row(groups[0].label, (client, *("" if client == server else value(client, server) for server in hosts)), link=link)
         for client in hosts
     ]
-    found = [cell.marks for row in rows for cell in row.cells if isinstance(cell, Figure)]
     columns = (Column("client"), *(Column(f"to {host}", figure) for host in hosts))
     variant = f", {number}: {variant_of(groups[0])}" if number else ""
-    return Table(
-        f"matrix{number or ''}-{groups[0].label}-{link}-{figure}",
-        f"{words} from the host of the row to the host of the column, link {link}{variant}",
-        columns,
-        tuple(rows),
-        book.common(found),
-        shaded=figure == "goodput_bps",
-    )
+    title = f"{words} from the host of the row to the host of the column, link {link}{variant}"
+    table = book.table(f"matrix{number or ''}-{groups[0].label}-{link}-{figure}", title, columns, rows)
+    return replace(table, shaded=figure == "goodput_bps")
 
 
 def _value(group: Group | None, figure: str, book: NoteBook) -> Value:

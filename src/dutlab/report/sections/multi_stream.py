@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from dutlab.report.model.figures import value_of, value_or_dash
-from dutlab.report.model.groups import Group, alike
+from dutlab.report.model.groups import Group, alike, trial_notes
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Headline, ReadRun, Section
-from dutlab.report.model.table import Column, Figure, Row, Table
+from dutlab.report.model.table import Column, Figure, Table
 from dutlab.report.model.words import asked_of_all, slug_of
 from dutlab.report.sections.headline import compared, link_words
 from dutlab.spec.workloads.multi_stream import MultiStreamSetting, StreamSpec
@@ -38,7 +38,6 @@ class _StreamOfGroup:
 
 def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """Return the section: one table per stream, with a row per mode and link."""
-    del read
     groups = sorted(groups, key=lambda g: (labels.index(g.label), len(g.cell.links), g.cell.links))
     by_stream: dict[str, list[_StreamOfGroup]] = {}
     for group in groups:
@@ -55,7 +54,7 @@ def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book:
         title="Several streams",
         lead=f"Each stream has a separate account. Its rates are over the whole trial, pauses counted: {asked}.",
         tables=tuple(tables),
-        words=tuple(dict.fromkeys(f"{g.label}: {note}." for g in groups for r in g.measured for note in r.notes)),
+        words=tuple(trial_notes(groups)),
         headlines=tuple(sorted(found, key=lambda h: bool(h.reason))),
         answer=tuple(_blocked(groups, book)),
     )
@@ -69,22 +68,18 @@ def _table(streams: Sequence[_StreamOfGroup], book: NoteBook, taken: Sequence[st
     several = _have_several_links([s.group for s in streams])
     own = [*([Column("link")] if several else []), *([Column("asked")] if len(asked) > 1 else [])]
     rows = [
-        Row(
-            s.group.label,
+        s.group.row(
             (
-                *([_link_of(s.group, link)] if several else []),
-                *([s.spec.words()] if len(asked) > 1 else []),
+                *([_link_of(s.group, link)] if several else []), *([s.spec.words()] if len(asked) > 1 else []),
                 *(value_or_dash(s.group, c.figure, book, link) for c in columns),
             ),
-            links=s.group.cell.link_label,
             link=link,
         )
         for s in streams
         for link in s.group.cell.links
-    ]
-    marks = book.common([v.marks for row in rows for v in row.cells if isinstance(v, Figure)])
+    ]  # fmt: skip
     title = f"stream {name}" if len(asked) > 1 else f"stream {name}: {asked[0]}"
-    return Table(slug_of(f"multi-stream-{name}", taken), title, (*own, *columns), tuple(rows), marks)
+    return book.table(slug_of(f"multi-stream-{name}", taken), title, (*own, *columns), rows)
 
 
 def _have_several_links(groups: Sequence[Group]) -> bool:

@@ -15,7 +15,6 @@ _FIGURES = ("path_mtu_bytes", "payload_bytes")
 
 def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """Return the section: a row per mode, link, sender and hop; if repeats differ, the smallest MTU."""
-    del read, book
     groups = sorted(groups, key=lambda g: (labels.index(g.label) if g.label in labels else len(labels), g.cell.link_label))
     columns = (
         Column("link"),

@@ -10,7 +10,7 @@ from dutlab.report.model.curve import Curve
 from dutlab.report.model.figures import figure_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.run_report import Section
-from dutlab.report.model.table import Column, Missing, Row, Table, Value
+from dutlab.report.model.table import Column, Missing, Table, Value
 from dutlab.report.model.watched_means import SampleMeans, WatchedKey
 from dutlab.report.model.words import Unit, alike_names, setting_words
 from dutlab.report.sections.watched import made_up
@@ -57,16 +57,14 @@ def _table(meter: WatchedKey, means: SampleMeans, groups: Sequence[Group], testb
     alike = alike_names(g.cell.setting for g in met)
     asked = [setting_words(g.cell.setting, without=alike) for g in met]
     rows = [
-        Row(
-            g.label,
+        g.row(
             (
                 g.cell.workload,
                 *([what] if any(asked) else []),
                 g.cell.link_label,
                 _value(g, {r.trial: means[r.trial][meter] for r in g.measured if meter in means.get(r.trial, {})}),
                 *(_value(g, _joules(g, meter, means, work)) if _work_of(g) == work else "" for work in works),
-            ),
-            links=g.cell.link_label,
+            )
         )
         for g, what in zip(met, asked, strict=True)
     ]

@@ -6,10 +6,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from itertools import pairwise
 from statistics import fmean
 
-from dutlab.report.model.curve import Band, Curve, Line
+from dutlab.report.model.curve import Band, Curve, Line, usual_gap
 from dutlab.report.model.groups import Group
 from dutlab.report.model.run_report import ReadRun
 from dutlab.report.model.words import Unit
@@ -20,8 +19,6 @@ from dutlab.systems.sample_names import is_limit, limit_name
 
 MOST_TRIALS, MOST_BANDS, MOST_LINES, POINTS = 200, 24, 6, 400
 """Largest numbers of trials, of bands with text, and of lines of temperatures, and the number of points of a line."""
-_HOLE = 4
-"""Pauses between readings that make a gap."""
 _WORDS = {"watts": "power", "celsius": "temperature"}
 _WATTS, _CELSIUS = Unit("W", 1.0, 1), Unit("°C", 1.0, 1)
 _OF_UNIT = """
@@ -84,17 +81,11 @@ def _thinned(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]
 
 
 def _curve(figure: str, unit: Unit, points: _Points, span: tuple[float, float]) -> Curve:
-    lines, words = tuple(Line(label, tuple(of), gap=_gap(of)) for label, of in points.items()), _WORDS[figure]
+    lines, words = tuple(Line(label, tuple(of), gap=usual_gap(of)) for label, of in points.items()), _WORDS[figure]
     return Curve(
         slug=f"power-course-{figure}", title=words, x_title="since the first trial", x="time_s", y_title=words, y=figure, lines=lines,
         x_span=span, y_unit=unit,
     )  # fmt: skip
-
-
-def _gap(points: Sequence[tuple[float, float]]) -> float | None:
-    """Return the time between two readings that counts as a gap, as between trials: a few usual pauses."""
-    pauses = sorted(after[0] - before[0] for before, after in pairwise(points))
-    return _HOLE * pauses[len(pauses) // 2] if pauses else None
 
 
 def _bands(trials: Sequence[tuple[TrialRecord, Group]], zero: datetime) -> Iterator[Band]:

@@ -71,7 +71,7 @@ def _rows(group: Group, pairs: dict[int, tuple[RecordRow, RecordRow]]) -> list[R
         cells: tuple[Cell, ...] = (
             size, name_words(name), figure_text(first, unit), figure_text(second, unit), _change(change), _verdict(change)
         )  # fmt: skip
-        rows.append(Row(group.label, cells, links=group.cell.link_label, size=size))
+        rows.append(group.row(cells, size=size))
     return rows
 
 

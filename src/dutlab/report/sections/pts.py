@@ -44,5 +44,4 @@ def _headline(groups: Sequence[Group], labels: Sequence[str], book: NoteBook) ->
             and (headline := compared(f"pts {test}, steady", named, "steady/iops", book)) is not None
         ):
             return headline
-    del labels
     return None

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import accumulate
 
 from dutlab.report.model.curve import Curve, Line, Moment
+from dutlab.report.model.figures import number_in
 from dutlab.report.model.groups import Group
 from dutlab.report.model.words import plural
 from dutlab.report.sections.fio import SHARE_TICKS, exceedance
 from dutlab.report.sections.pts_tables import setting_of, state_of
 from dutlab.report.sections.watched import sums_over_time
 from dutlab.spec.drives import is_size, parse_size
-from dutlab.spec.workloads.pts_setting import DEMANDS
+from dutlab.spec.workloads.pts_setting import BEFORE, DEMANDS, ROUNDS, cell_name, demand_name
 from dutlab.stats.steady import RANGE_SHARE
 from dutlab.store.record import TrialRecord
 from dutlab.store.run_folder import RunFolder
@@ -22,6 +23,9 @@ from dutlab.subject import Way, part_figure, way_figure
 _WRITTEN = way_figure(Way.WRITE, "bytes_per_s")
 _FEWEST = 3
 """Least number of seconds for a curve."""
+_Row = Mapping[str, object]
+_Points = dict[str, list[tuple[float, float]]]
+"""Name of a line → round and value."""
 _AXES = {"iops": "rate", "bytes_per_s": "writes", "clat_mean_ns": "mean latency"}
 
 
@@ -40,28 +44,25 @@ def _about(group: Group) -> str:
     return f"{setting_of(group).test}, {group.label}, {group.cell.link_label}"
 
 
-def _number(row: Mapping[str, object], name: str) -> float | None:
-    value = row.get(name)
-    return float(value) if isinstance(value, int | float) else None
+def _over_rounds(rows: Iterable[_Row], figure: str, name: Callable[[_Row], str]) -> _Points:
+    """Return the values of a figure over rounds, by the name of each row."""
+    points: _Points = defaultdict(list)
+    for row in rows:
+        if (x := number_in(row, "round")) is not None and (y := number_in(row, figure)) is not None:
+            points[name(row)].append((x, y))
+    return points
 
 
 def _convergence(group: Group, record: TrialRecord) -> Iterator[Curve]:
     """Yield the tracked figure over rounds: a line per block size of the cells with the fewest reads, or the greatest demand."""
-    figure = setting_of(group).tracked_figure
-    lines: dict[str, list[tuple[float, float]]] = defaultdict(list)
-    rows = record.tables.get("rounds", ())
-    least = min((_number(row, "reads_percent") or 0.0 for row in rows), default=0.0)
-    for row in rows:
-        if (value := _number(row, figure)) is not None and _number(row, "reads_percent") == least:
-            lines[str(row.get("bs"))].append((_number(row, "round") or 0.0, value))
-    for row in record.tables.get("preconditioning", ()):
-        if (value := _number(row, "iops")) is not None:
-            lines["preconditioning"].append((_number(row, "round") or 0.0, value))
+    figure, rows = setting_of(group).tracked_figure, record.tables.get(ROUNDS, ())
+    least = min((number_in(row, "reads_percent") or 0.0 for row in rows), default=0.0)
+    lines = _over_rounds((row for row in rows if number_in(row, "reads_percent") == least), figure, lambda row: str(row.get("bs")))
+    lines |= _over_rounds(record.tables.get(BEFORE, ()), "iops", lambda _: BEFORE)
     if setting_of(group).test in DEMANDS:
         most = setting_of(group).demands[0]
-        for row in record.tables.get("demands", ()):
-            if (_number(row, "threads"), _number(row, "depth")) == most and (value := _number(row, "iops")) is not None:
-                lines[f"{most[0]} × {most[1]}"].append((_number(row, "round") or 0.0, value))
+        greatest = (row for row in record.tables.get("demands", ()) if _demand_name(row) == demand_name(*most))
+        lines |= _over_rounds(greatest, "iops", lambda _: "{} × {}".format(*most))
     first = next((row.get("first_round") for row in record.tables.get("verdict", ())), None)
     if lines and all(len(points) > 1 for points in lines.values()):
         yield Curve(
@@ -80,12 +81,12 @@ def _windows(group: Group, record: TrialRecord) -> Iterator[Curve]:
     """Yield the measurement window of each tracked variable: its values, their mean, 90 and 110 % of it, and the fitted line."""
     figure = setting_of(group).tracked_figure
     for row in record.tables.get("windows", ()):
-        first, last, mean = (_number(row, name) for name in ("first_round", "last_round", f"mean_{figure}"))
-        slope, intercept = _number(row, "slope_per_round"), _number(row, "intercept")
+        first, last, mean = (number_in(row, name) for name in ("first_round", "last_round", f"mean_{figure}"))
+        slope, intercept = number_in(row, "slope_per_round"), number_in(row, "intercept")
         if first is None or last is None or mean is None or slope is None or intercept is None:
             continue
         phase, variable = str(row.get("phase")), str(row.get("variable"))
-        points = [(x, y) for x, y in _tracked(group, record, phase, variable) if first <= x <= last]
+        points = [(x, y) for x, y in _tracked(group, record, phase, variable).get(variable, ()) if first <= x <= last]
         shares = (("110 % of the mean", 1 + RANGE_SHARE / 2), ("mean", 1.0), ("90 % of the mean", 1 - RANGE_SHARE / 2))
         if len(points) > 1:
             yield Curve(
@@ -103,24 +104,21 @@ def _windows(group: Group, record: TrialRecord) -> Iterator[Curve]:
             )
 
 
-def _tracked(group: Group, record: TrialRecord, phase: str, variable: str) -> Iterator[tuple[float, float]]:
-    """Yield round and value of a tracked variable from the tables of a record."""
-    setting = setting_of(group)
-    if phase == "preconditioning":
-        rows, figure = [(row, "") for row in record.tables.get(phase, ())], "iops"
-    elif setting.test in DEMANDS:
-        rows, figure = [(row, _demand_name(row)) for row in record.tables.get("demands", ())], "iops"
-    else:
-        rows = [(row, f"r{_number(row, 'reads_percent') or 0:g}_{row.get('bs')}") for row in record.tables.get("rounds", ())]
-        figure = setting.tracked_figure
-    for row, name in rows:
-        x, y = _number(row, "round"), _number(row, figure)
-        if (not name or name == variable) and x is not None and y is not None:
-            yield x, y
+def _tracked(group: Group, record: TrialRecord, phase: str, variable: str) -> _Points:
+    """Return the points of each tracked variable of a phase; preconditioning has one."""
+    if phase == BEFORE:
+        return _over_rounds(record.tables.get(BEFORE, ()), "iops", lambda _: variable)
+    if setting_of(group).test in DEMANDS:
+        return _over_rounds(record.tables.get("demands", ()), "iops", _demand_name)
+    return _over_rounds(record.tables.get(ROUNDS, ()), setting_of(group).tracked_figure, _cell_name)
 
 
-def _demand_name(row: Mapping[str, object]) -> str:
-    return f"t{_number(row, 'threads') or 0:g}q{_number(row, 'depth') or 0:g}"
+def _cell_name(row: _Row) -> str:
+    return cell_name(number_in(row, "reads_percent") or 0, str(row.get("bs")))
+
+
+def _demand_name(row: _Row) -> str:
+    return demand_name(number_in(row, "threads") or 0, number_in(row, "depth") or 0)
 
 
 def _over_sizes(group: Group, record: TrialRecord) -> Iterator[Curve]:
@@ -133,7 +131,7 @@ def _over_sizes(group: Group, record: TrialRecord) -> Iterator[Curve]:
         points = [
             (float(parse_size(size)), value)
             for size in sorted(filter(is_size, setting.block_sizes), key=parse_size)
-            if (value := figures.get(part_figure(f"r{mix}_{size}", "iops"))) is not None
+            if (value := figures.get(part_figure(cell_name(mix, size), "iops"))) is not None
         ]
         lines.append(Line(f"{mix} % reads", tuple(points)))
     ticks = tuple((float(parse_size(size)), size) for size in setting.block_sizes if is_size(size))
@@ -158,15 +156,13 @@ def _demand(group: Group, record: TrialRecord) -> Iterator[Curve]:
         return
     variation, intensity = [], []
     for threads in sorted(setting.threads):
-        cells = [
-            (
-                depth,
-                figures.get(part_figure(f"t{threads}q{depth}", "iops")),
-                figures.get(part_figure(f"t{threads}q{depth}", "clat_mean_ns")),
-            )
-            for depth in sorted(setting.depths)
+        of = {depth: demand_name(threads, depth) for depth in sorted(setting.depths)}
+        known = [
+            (float(depth), iops, latency)
+            for depth, name in of.items()
+            if (iops := figures.get(part_figure(name, "iops"))) is not None
+            and (latency := figures.get(part_figure(name, "clat_mean_ns"))) is not None
         ]
-        known = [(float(depth), iops, latency) for depth, iops, latency in cells if iops is not None and latency is not None]
         variation.append(Line(plural(threads, "thread"), tuple((depth, iops) for depth, iops, _ in known)))
         intensity.append(Line(plural(threads, "thread"), tuple((iops, latency) for _, iops, latency in known)))
     yield Curve(
@@ -184,7 +180,7 @@ def _distributions(group: Group, record: TrialRecord) -> Iterator[Curve]:
     """Yield the response time that a share of I/Os stays below, with a line for each operating point or for the writes after the test."""
     bins: dict[str, dict[int, int]] = defaultdict(dict)
     for row in record.tables.get("response_times", ()):
-        if (value := _number(row, "clat_ns")) is not None and (count := _number(row, "ios")) is not None:
+        if (value := number_in(row, "clat_ns")) is not None and (count := number_in(row, "ios")) is not None:
             bins[str(row.get("part"))][int(value)] = int(count)
     lines = [Line(name, points) for name, of in bins.items() if len(points := exceedance(of)) > 1]
     if lines:

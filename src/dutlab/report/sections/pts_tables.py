@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
-from dutlab.report.model.figures import computed_value, value_or_dash
+from dutlab.report.model.figures import computed_value, number_in, value_or_dash
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
-from dutlab.report.model.table import Column, Figure, Missing, Row, Table, Value
+from dutlab.report.model.table import Column, Missing, Table, Value
 from dutlab.report.model.words import TIMES, Unit, unit_of
-from dutlab.spec.workloads.pts_setting import DEMANDS, HISTOGRAM, NAMES, POINTS, STIMULI, PtsSetting
+from dutlab.spec.workloads.pts_setting import DEMANDS, HISTOGRAM, NAMES, POINTS, STIMULI, PtsSetting, cell_name, demand_name
 from dutlab.store.record import TrialRecord
 from dutlab.subject import figure_name, part_figure
 
@@ -27,6 +28,8 @@ _TIMES = (
     ("99.999 %", "clat_p99999_ns"),
     ("max", "clat_max_ns"),
 )
+_PARTS = {"range_ratio": "range", "slope_ratio": "slope"}
+"""Ratio of a verdict → the part of the tracked figure that is divided by its mean."""
 _Row = tuple[Group, tuple[str, ...], tuple[Value | str, ...]]
 """Cell, the texts after its drives, and its values."""
 
@@ -81,35 +84,28 @@ def _names(group: Group) -> set[str]:
 
 def _table(slug: str, title: str, columns: Sequence[Column], rows: Sequence[_Row], book: NoteBook) -> Table:
     """Return a table whose rows begin with the drives."""
-    made = [Row(g.label, (g.cell.link_label, *texts, *values), links=g.cell.link_label) for g, texts, values in rows]
-    marks = [v.marks for row in made for v in row.cells if isinstance(v, Figure)]
-    return Table(slug.replace(" ", "-"), title, (Column("drives"), *columns), tuple(made), book.common(marks))
+    made = [g.row((g.cell.link_label, *texts, *values)) for g, texts, values in rows]
+    return book.table(slug.replace(" ", "-"), title, (Column("drives"), *columns), made)
 
 
-def _told(group: Group, table: str, name: str, book: NoteBook, row: int = 0) -> Value | str:
-    """Return the median of a number in a row of a record's table."""
-
-    def of(record: TrialRecord) -> float | None:
-        rows = record.tables.get(table, ())
-        value = _number(rows[row], name) if row < len(rows) else None
-        return value if value is not None or table != "verdict" or row >= len(rows) else _share(rows[row], name)
-
-    result = computed_value(group, group.cell.link_label, name, of, book)
+def _median(group: Group, figure: str, of: Callable[[TrialRecord], float | None], book: NoteBook) -> Value | str:
+    """Return the median of what `of` reads from each record's tables, or a dash."""
+    result = computed_value(group, group.cell.link_label, figure, of, book)
     return "–" if isinstance(result, Missing) and group.measured else result
 
 
-def _number(row: object, name: str) -> float | None:
-    value = row.get(name) if isinstance(row, dict) else None
-    return float(value) if isinstance(value, int | float) else None
+def _of_verdict(record: TrialRecord, figure: str, tracked: str) -> float | None:
+    """Return a number of a record's verdict, of which `tracked` is the figure that had to be steady."""
+    row = next(iter(record.tables.get("verdict", ())), {})
+    if (part := _PARTS.get(figure)) is None:
+        return number_in(row, figure)
+    value, mean = number_in(row, f"{part}_{tracked}"), number_in(row, f"mean_{tracked}")
+    return value / mean if value is not None and mean else None
 
 
-def _share(row: object, name: str) -> float | None:
-    """Return `range_ratio` or `slope_ratio` from the range or slope of any figure and its mean."""
-    if not isinstance(row, dict) or not name.endswith("_ratio"):
-        return None
-    mean = next((value for key, value in row.items() if key.startswith("mean_")), None)
-    part = next((value for key, value in row.items() if key.startswith(name.removesuffix("ratio"))), None)
-    return float(part) / float(mean) if isinstance(mean, int | float) and isinstance(part, int | float) and mean else None
+def _of_window(record: TrialRecord, figure: str, number: int) -> float | None:
+    windows = record.tables.get("windows", ())
+    return number_in(windows[number], figure) if number < len(windows) else None
 
 
 def _verdicts(groups: Sequence[Group], book: NoteBook) -> Table:
@@ -121,7 +117,8 @@ def _verdicts(groups: Sequence[Group], book: NoteBook) -> Table:
         setting = setting_of(g)
         cache = str(first.get("write_cache") or "unknown")
         texts = (setting.test, state_of(g), setting.purge, cache, f"{setting.active_range_percent} %", _demand(setting))
-        rows.append((g, texts, tuple(_told(g, "verdict", column.figure, book) for column in columns)))
+        tracked = setting.tracked_figure
+        rows.append((g, texts, tuple(_median(g, c.figure, partial(_of_verdict, figure=c.figure, tracked=tracked), book) for c in columns)))
     heads = map(Column, ("test", "state", "purge", "write cache", "active range", "threads × depth"))
     return _table("pts-verdict", "Verdict of each test", (*heads, *columns), rows, book)
 
@@ -142,7 +139,8 @@ def _windows(groups: Sequence[Group], book: NoteBook) -> Iterator[Table]:
             windows = next((r.tables["windows"] for r in g.measured if r.tables.get("windows")), ())
             for number, window in enumerate(windows if setting_of(g).tracked_figure == figure else ()):
                 texts = (setting_of(g).test, str(window.get("phase")), str(window.get("variable")))
-                rows.append((g, texts, tuple(_told(g, "windows", column.figure, book, number) for column in columns)))
+                values = (_median(g, c.figure, partial(_of_window, figure=c.figure, number=number), book) for c in columns)
+                rows.append((g, texts, tuple(values)))
         if rows:
             title = "Determination of steady state: range at most 20 %, slope at most 10 % of the mean"
             heads = map(Column, ("test", "phase", "tracked"))
@@ -155,7 +153,7 @@ def _matrix(test: str, state: str, figure: str, groups: Sequence[Group], book: N
     unit = unit_of(figure)
     columns = tuple(Column(f"{mix} % reads", part_figure(f"r{mix}", figure), unit) for mix in mixes)
     rows = [
-        (g, (size,), tuple(value_or_dash(g, part_figure(f"r{mix}_{size}", figure), book) for mix in mixes))
+        (g, (size,), tuple(value_or_dash(g, part_figure(cell_name(mix, size), figure), book) for mix in mixes))
         for g in groups
         for size in setting_of(g).block_sizes
     ]
@@ -212,7 +210,7 @@ def _demands(test: str, state: str, groups: Sequence[Group], book: NoteBook) -> 
     for figure, words in (("iops", "IOPS"), ("clat_mean_ns", "mean latency")):
         columns = tuple(Column(f"depth {depth}", f"q{depth}/{figure}", unit_of(figure)) for depth in depths)
         rows = [
-            (g, (str(threads),), tuple(value_or_dash(g, part_figure(f"t{threads}q{depth}", figure), book) for depth in depths))
+            (g, (str(threads),), tuple(value_or_dash(g, part_figure(demand_name(threads, depth), figure), book) for depth in depths))
             for g in groups
             for threads in sorted(setting_of(g).threads)
         ]

@@ -9,13 +9,13 @@ from dutlab.report.model.figures import ceiling_of, computed_value, value_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import ReadRun, Section
-from dutlab.report.model.table import Column, Figure, Row, Table
+from dutlab.report.model.table import Column, Row
 from dutlab.report.model.words import bit_rate_unit, duration_words, latency_text, pps_text
 from dutlab.report.sections import latency_times
 from dutlab.report.sections.headline import NO_UPPER
 from dutlab.spec.workloads.quick_test import QuickTestSetting
 from dutlab.store.record import TrialRecord
-from dutlab.subject import by_part, joined
+from dutlab.subject import by_part
 
 WORKLOAD = "quick-test"
 LEAD = """NDR is the highest rate without loss in at least half of three 1-s trials (RFC 9971). PDR is the same with at most 0.5 % of the
@@ -38,7 +38,6 @@ _LINE, _RIG = Column("of line rate", "ndr/line_ratio"), Column("headroom", "head
 
 def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """Return the section: one table with a row per mode, link and frame size."""
-    del labels
     known = {name for g in groups for r in g.measured for name in r.figures.get(g.cell.link_label, ())}
     lines = any(ceiling_of(g, g.cell.link_label, "received_pps") for g in groups)
     columns = [
@@ -48,7 +47,6 @@ def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book:
         *([_RIG] if _RIG.figure in known else []),
     ]
     rows = [_row(g, columns, book) for g in groups]
-    marks = [cell.marks for row in rows for cell in row.cells if isinstance(cell, Figure)]
     records = [r for g in groups for r in g.measured]
     return Section(
         slug=WORKLOAD,
@@ -56,13 +54,7 @@ def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book:
         title="Quick test",
         lead=LEAD,
         tables=(
-            Table(
-                WORKLOAD,
-                "Rates; loss and latency at half of the NDR; what the rig does without the device ÷ NDR",
-                tuple(columns),
-                tuple(rows),
-                book.common(marks),
-            ),
+            book.table(WORKLOAD, "Rates; loss and latency at half of the NDR; what the rig does without the device ÷ NDR", columns, rows),
         ),
         words=(*_path(read), TERMS, *_found(records), *latency_times.words(groups), *_notes(records), *_next_steps(read)),
         unknown=tuple(_not_known(read)),
@@ -88,7 +80,7 @@ def _row(group: Group, columns: Sequence[Column], book: NoteBook) -> Row:
         computed_value(group, link, column.figure, of_line, book) if column is _LINE else value_of(group, link, column.figure, book)
         for column in columns[1:]
     ]
-    return Row(group.label, (size, *values), links=joined(cell.links), link=link, size=size)
+    return group.row((size, *values), link=link, size=size)
 
 
 def _path(read: ReadRun) -> Iterator[str]:

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 
 from dutlab.report.model.curve import Curve, Line
 from dutlab.report.model.figures import value_of
-from dutlab.report.model.groups import Group
+from dutlab.report.model.groups import Group, trial_notes
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import ReadRun, Section
-from dutlab.report.model.table import Column, Figure, Row, Table, Value
+from dutlab.report.model.table import Column, Figure, Row, Value
 from dutlab.report.model.words import latency_text
 from dutlab.spec.workloads.reconf import FAILURE, RELOAD, ReconfSetting
 from dutlab.subject import figure_name, part_figure
@@ -29,12 +29,10 @@ _OPEN = ("frames pass afterwards", "open_ratio")
 
 def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """Return the section: a row per mode, change, frame size and link, and a curve of all changes in their order."""
-    del read, labels
     fails = any(g.cell.setting_as(ReconfSetting).failure for g in groups)
     silent = any(figure_name(name).measure == _SILENCE[1] for g in groups for r in g.measured for of in r.figures.values() for name in of)
     shown = (*_COLUMNS, *([_OPEN] if fails else []), *([_SILENCE] if silent else []))
     rows = [_row(g, link, direction, shown, book) for g in groups for link in g.cell.links for direction in _directions(g)]
-    marks = [v.marks for row in rows for v in row.cells if isinstance(v, Figure)]
     heads = ("frames", "link", "change", "offered")
     columns = (*(Column(head, "intended_pps" if head == "offered" else "") for head in heads), *(Column(*one) for one in shown))
     return Section(
@@ -43,9 +41,9 @@ def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book:
         title="Changes of mode under load",
         lead="Out of service is frames lost ÷ offered rate of a load in which the mode was changed once. A change that loses no frame is "
         "shorter than the gap between two frames. A silence is exact only to one reading of the receiver.",
-        tables=(Table("reconf", "Time out of service", columns, tuple(rows), book.common(marks)),),
+        tables=(book.table("reconf", "Time out of service", columns, rows),),
         curves=tuple(curve for g in groups for curve in _curves(g)),
-        words=tuple(dict.fromkeys(f"{g.label}: {note}." for g in groups for r in g.measured for note in r.notes)),
+        words=tuple(trial_notes(groups)),
     )
 
 
@@ -74,7 +72,7 @@ def _row(group: Group, link: str, direction: str, shown: Sequence[tuple[str, str
     unseen = {_SILENCE[1]: "none seen"}
     values = [unseen.get(name, value) if not isinstance(value, Figure) else value for value, (_, name) in zip(values, shown, strict=True)]
     cells = (size, link, words, value_of(group, link, "intended_pps", book), *values)
-    return Row(group.label, cells, links=group.cell.link_label, link=link, size=size)
+    return group.row(cells, link=link, size=size)
 
 
 def _shorter(group: Group, link: str, book: NoteBook) -> str:

@@ -96,7 +96,6 @@ _SHOWN = (
 
 def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """Return the section: a table per test with a row per mode, set of links and frame size; curves of throughput and frame loss."""
-    del read, labels
     scaled = _scale_words(groups)
     tables = [_table(shown, scaled, groups, book) for shown in _SHOWN if _asked(groups, shown.test)]
     tables += variants(groups, scaled, book)
@@ -191,8 +190,7 @@ def _table(shown: _Shown, scaled: str, groups: Sequence[Group], book: NoteBook) 
         link = g.cell.link_label
         values = tuple(value_of(g, link, figure, book) for _, figure in shows)
         rows.append(Row(g.label, (place_of(g), size_of(g), *values, _how(g, shown.table)), links=link, link=link, size=size_of(g)))
-    marks = [cell.marks for row in rows for cell in row.cells if isinstance(cell, Figure)]
-    return Table(f"rfc2544-{shown.test}", shown.caption + scaled, columns, tuple(rows), book.common(marks))
+    return book.table(f"rfc2544-{shown.test}", shown.caption + scaled, columns, rows)
 
 
 def _how(group: Group, table: str) -> str:

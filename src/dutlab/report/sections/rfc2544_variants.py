@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dutlab.report.model.figures import value_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
-from dutlab.report.model.table import Column, Figure, Row, Table
+from dutlab.report.model.table import Column, Row, Table
 from dutlab.spec.traffic import Directions
 from dutlab.spec.workloads.rfc2544 import Rfc2544Setting
 
@@ -72,11 +72,10 @@ def variants(groups: Sequence[Group], scaled: str, book: NoteBook) -> list[Table
         rows.append(Row(then.label, (direction_of(then), size_of(then), variant(then), *values), links=link, link=link, size=size_of(then)))
     if not rows:
         return []
-    marks = [cell.marks for row in rows for cell in row.cells if isinstance(cell, Figure)]
     columns = [Column(name + later, figure) for name, figure in shown for later in ("", ", then")]
     heads = (Column("links"), Column("frame size"), Column("then"), *columns)
     words = "; ".join(phrase for word, phrase in _VARIANT_WORDS.items() if any(word in variant(then) for _, then in pairs))
-    return [Table("rfc2544-variants", words[0].upper() + words[1:] + scaled, heads, tuple(rows), book.common(marks))]
+    return [book.table("rfc2544-variants", words[0].upper() + words[1:] + scaled, heads, rows)]
 
 
 def networks(groups: Sequence[Group]) -> list[Table]:

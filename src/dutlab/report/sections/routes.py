@@ -9,7 +9,7 @@ from dutlab.report.model.figures import rate_unit, value_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import ReadRun, Section
-from dutlab.report.model.table import Column, Figure, Row, Table, Value, figure_text
+from dutlab.report.model.table import Column, Figure, Row, Value, figure_text
 from dutlab.report.model.words import PERCENT
 from dutlab.spec.workloads.routes import RoutesSetting
 from dutlab.subject import figure_name, part_figure
@@ -23,11 +23,9 @@ the easy case for a trie: a real table has gaps and several lengths."""
 
 def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """Return the section: one table, and a curve per link and frame size with a line per mode."""
-    del read
     groups = sorted(groups, key=lambda g: (labels.index(g.label), g.cell.link_label, g.cell.setting.size, _count(g)))
     rates = _rates(groups)
     rows = [_row(g, rates, book) for g in groups]
-    marks = [v.marks for row in rows for v in row.cells if isinstance(v, Figure)]
     columns = (
         Column("routes"), Column("frames"), Column("link"), *(Column(head, figure) for head, figure in (*rates, *_LOADING)),
     )  # fmt: skip
@@ -36,7 +34,7 @@ def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book:
         workload="routes",
         title="Size of the routing table",
         lead=LEAD,
-        tables=(Table("routes", "Forwarding by number of routes", columns, tuple(rows), book.common(marks)),),
+        tables=(book.table("routes", "Forwarding by number of routes", columns, rows),),
         curves=tuple(_curves(groups, labels, rates[0][1], book)),
         words=tuple(_words(groups, rates[0][1], book)),
     )

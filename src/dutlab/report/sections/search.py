@@ -32,7 +32,6 @@ _COSTS = (("trials", "search_trials"), ("sent for", "search_sent_s"), ("saved", 
 
 def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """Return the section: a table per goal, one of other definitions, and a curve per set of links and frame size."""
-    del read
     groups = sorted(groups, key=lambda g: (labels.index(g.label), _order(g)))
     names = list(dict.fromkeys(str(row["name"]) for g in groups for r in g.measured for row in r.tables.get("goals", ())))
     tables = [_table(name, groups, book) for name in names] or [_without_result(groups)]
@@ -66,8 +65,7 @@ def _table(name: str, groups: Sequence[Group], book: NoteBook) -> Table:
         Column("irregular"),
     ]
     rows = [_row(name, g, columns, book) for g in groups]
-    marks = [cell.marks for row in rows for cell in row.cells if isinstance(cell, Figure)]
-    return Table(f"search-{name}", f"Goal {name}: {_goal_words(name, groups)}", tuple(columns), tuple(rows), book.common(marks))
+    return book.table(f"search-{name}", f"Goal {name}: {_goal_words(name, groups)}", columns, rows)
 
 
 def _row(name: str, group: Group, columns: Sequence[Column], book: NoteBook) -> Row:

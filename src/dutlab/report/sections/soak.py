@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 
 from dutlab.report.model.curve import Curve, Line
 from dutlab.report.model.figures import value_of
-from dutlab.report.model.groups import Group
+from dutlab.report.model.groups import Group, trial_notes
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import ReadRun, Section
-from dutlab.report.model.table import Column, Figure, Row, Table
+from dutlab.report.model.table import Column, Row, Table
 from dutlab.report.model.words import COUNT, SECONDS
 from dutlab.report.sections import critical_part, latency_times
 
@@ -30,7 +30,6 @@ _LEAD = "One rate for a long time. A loss event is a stretch of seconds in which
 
 def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """Return the section of results at one rate, and of critical rates."""
-    del read, labels
     sought, at_one_rate = [g for g in groups if critical_part.seeks_rate(g)], [g for g in groups if not critical_part.seeks_rate(g)]
     leads = [words for words, some in ((_LEAD, at_one_rate), (critical_part.LEAD, sought)) if some]
     return Section(
@@ -41,7 +40,7 @@ def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book:
         tables=(*(_held(at_one_rate, book) if at_one_rate else ()), *([critical_part.table(sought, book)] if sought else ())),
         curves=(*(curve for g in at_one_rate for curve in _curves(g)), *(curve for g in sought for curve in critical_part.curves(g))),
         words=(
-            *dict.fromkeys(f"{g.label}: {note}." for g in groups for r in g.measured for note in r.notes),
+            *trial_notes(groups),
             *latency_times.words(groups),
         ),
     )
@@ -51,9 +50,8 @@ def _held(groups: Sequence[Group], book: NoteBook) -> list[Table]:
     """Return tables with a row per mode, frame size and link, and of the loss events of every trial."""
     known = [c for c in _COLUMNS if any(c[1] in of for g in groups for r in g.measured for of in r.figures.values())] or _COLUMNS
     rows = [row for g in groups for row in _rows(g, [figure for _, figure in known], book)]
-    marks = [v.marks for row in rows for v in row.cells if isinstance(v, Figure)]
     columns = (Column("frames"), Column("link"), *(Column(head, figure) for head, figure in known))
-    tables = [Table("soak", "The whole time", columns, tuple(rows), book.common(marks))]
+    tables = [book.table("soak", "The whole time", columns, rows)]
     events = [row for g in groups for row in _events(g)]
     if events:
         heads = ("trial", "link", "from the first frame", "lasted", "frames lost")
@@ -67,34 +65,23 @@ def _held(groups: Sequence[Group], book: NoteBook) -> list[Table]:
 def _rows(group: Group, figures: Sequence[str], book: NoteBook) -> list[Row]:
     size = group.cell.setting.size
     return [
-        Row(
-            group.label,
-            (size, link, *(value_of(group, link, figure, book) for figure in figures)),
-            links=group.cell.link_label,
-            link=link,
-            size=size,
-        )
+        group.row((size, link, *(value_of(group, link, figure, book) for figure in figures)), link=link, size=size)
         for link in group.cell.links
     ]
 
 
 def _events(group: Group) -> list[Row]:
     return [
-        Row(
-            group.label,
+        group.row(
             (
-                str(record.trial),
-                str(row["link"]),
-                SECONDS.text(float(row["at_s"] or 0.0)),
-                SECONDS.text(float(row["lasted_s"] or 0.0)),
+                str(record.trial), str(row["link"]), *(SECONDS.text(float(row[name] or 0.0)) for name in ("at_s", "lasted_s")),
                 COUNT.number(float(row["lost_frames"] or 0.0)),
             ),
-            links=group.cell.link_label,
             link=str(row["link"]),
         )
         for record in group.measured
         for row in record.tables.get("events", ())
-    ]
+    ]  # fmt: skip
 
 
 def _curves(group: Group) -> Iterator[Curve]:

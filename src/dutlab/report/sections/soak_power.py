@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
 
 from dutlab.doubts import DoubtKind
-from dutlab.report.model.curve import Band, Curve, Line, Moment
+from dutlab.report.model.curve import Band, Curve, Line, Moment, usual_gap
 from dutlab.report.model.figures import figure_of, value_of, value_or_dash
-from dutlab.report.model.groups import Group
+from dutlab.report.model.groups import Group, trial_notes
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Headline, ReadRun, Section
-from dutlab.report.model.table import Cell, Column, Figure, Missing, Row, Table, Value
+from dutlab.report.model.table import Column, Figure, Missing, Row, Table, Value
 from dutlab.report.model.words import PERCENT, Unit, unit_for, unit_of
 from dutlab.report.sections.energy import energy_tables
 from dutlab.report.sections.headline import compared
@@ -29,7 +28,6 @@ _COLUMNS = (
     Column("J per GB", "j_per_gb", Unit("", 1.0, 1)),
     Column("J per million packets", "j_per_mpkt", Unit("", 1.0, 1)),
 )
-_HOLE = 4
 _CELSIUS = Unit("°C", 1.0, 1)
 _MINUTES = Unit("min", 60.0, 1)
 _LEAD = (
@@ -51,15 +49,12 @@ _Rows = Sequence[Mapping[str, float | str | None]]
 
 def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """Return the section: a row per mode and phase, a row per temperature, and the timeline of each cell's first repeat."""
-    del read
     suffix = _simulated(groups)
     states = [row for g in groups for row in _states(g, book)]
-    marks = [v.marks for row in states for v in row.cells if isinstance(v, Figure)]
-    tables = [Table(STATES, f"States of the DUT{_meter(groups)}{suffix}", _heads(states), tuple(states), book.common(marks))]
+    tables = [book.table(STATES, f"States of the DUT{_meter(groups)}{suffix}", _heads(states), states)]
     if shares := [row for g in groups for row in _shares(g, book)]:
         columns = (Column("load"), Column("received", "received_pps"), Column("frames a second and watt", "pps_per_w"))
-        marks = [v.marks for row in shares for v in row.cells if isinstance(v, Figure)]
-        tables.append(Table("soak-power-per-watt", f"Rate by watt{suffix}", columns, tuple(shares), book.common(marks)))
+        tables.append(book.table("soak-power-per-watt", f"Rate by watt{suffix}", columns, shares))
     if warm := [row for g in groups for row in _warmth(g)]:
         tables.append(Table("soak-power-heat", f"Temperatures against their limits{suffix}", _HEAT, tuple(warm)))
     energy, valid = energy_tables(groups, suffix)
@@ -73,7 +68,7 @@ def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book:
         words=(
             *(words for g in groups for words in _extremes(g, book)),
             *valid,
-            *dict.fromkeys(f"{g.label}: {note}." for g in groups for r in g.measured for note in r.notes),
+            *trial_notes(groups),
         ),
         headlines=tuple(h for h in [_headline(groups, labels, book)] if h is not None),
     )
@@ -110,15 +105,8 @@ def _states(group: Group, book: NoteBook) -> Iterator[Row]:
         values = [value_or_dash(group, part_figure(name, c.figure), book) for c in _COLUMNS]
         lasted = float(row["to_s"] or 0.0) - float(row["from_s"] or 0.0)
         ended = {"yes": ", until stable", "no": ", not stable in time"}.get(str(row.get("stable")), "")
-        cells: list[Cell] = [
-            name,
-            f"{_load(row)}{ended}",
-            lasted,
-            *values,
-            "" if error is None else f"± {float(error):.3g}",
-            "" if hot is None else f"{hot:.0f}",
-        ]
-        yield Row(group.label, tuple(cells), links=group.cell.link_label)
+        more = ("" if error is None else f"± {float(error):.3g}", "" if hot is None else f"{hot:.0f}")
+        yield group.row((name, f"{_load(row)}{ended}", lasted, *values, *more))
 
 
 def _load(row: Mapping[str, float | str | None]) -> str:
@@ -140,7 +128,7 @@ def _shares(group: Group, book: NoteBook) -> Iterator[Row]:
             continue
         known.add(figure)
         rate = value_of(group, group.cell.link_label, part_figure(str(row["phase"]), "received_pps"), book)
-        yield Row(group.label, (f"{float(row['share_percent'] or 0.0):g} %", rate, value), links=group.cell.link_label)
+        yield group.row((f"{float(row['share_percent'] or 0.0):g} %", rate, value))
 
 
 def _warmth(group: Group) -> Iterator[Row]:
@@ -157,7 +145,7 @@ def _warmth(group: Group) -> Iterator[Row]:
 
         hottest = ", ".join(dict.fromkeys(str(row["peak_in"]) for row in of.values() if row.get("peak_in")))
         cells = (f"{where}: {what}", middle("idle_c"), middle("load_c"), middle("peak_c"), hottest, middle("limit_c"), middle("headroom_c"))
-        yield Row(group.label, (*cells, middle("steady_s")), links=group.cell.link_label)
+        yield group.row((*cells, middle("steady_s")))
 
 
 def _headline(groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Headline | None:
@@ -212,7 +200,7 @@ def _timeline(group: Group, text: str) -> Iterator[Curve]:
             x="time_s",
             y_title=words,
             y=figure,
-            lines=tuple(Line(label, points, gap=_gap(points)) for label, points in lines if points),
+            lines=tuple(Line(label, points, gap=usual_gap(points)) for label, points in lines if points),
             limits=tuple((f"limit {limit:g} °C", limit) for limit in sorted(limits)) if slug == "heat" else (),
             moments=moments,
             x_span=span,
@@ -239,12 +227,6 @@ def _bands(phases: _Rows) -> tuple[Band, ...]:
         )
         for row in phases
     )  # fmt: skip
-
-
-def _gap(points: Sequence[tuple[float, float]]) -> float | None:
-    """Return the time between two readings that counts as a gap: a few usual pauses."""
-    pauses = sorted(after[0] - before[0] for before, after in pairwise(points))
-    return _HOLE * pauses[len(pauses) // 2] if pauses else None
 
 
 def _points(rows: _Rows, name: str) -> tuple[tuple[float, float], ...]:

@@ -11,7 +11,7 @@ from dutlab.report.model.figures import value_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import ReadRun, Section
-from dutlab.report.model.table import Column, Figure, Row, Table, Value
+from dutlab.report.model.table import Column, Row, Table, Value
 from dutlab.report.sections.headline import NO_UPPER, bounds
 from dutlab.report.sections.state_trials import Head, notes_of, rows_of, trials_table
 from dutlab.spec.workloads.state import StateSetting
@@ -42,10 +42,8 @@ a flow counts if its answer comes through too. Next to them is what the DUT itse
 
 def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """Return the section: a table of results, one of each test's trials, and a curve."""
-    del read
     groups = sorted(groups, key=lambda g: labels.index(g.label))
     rows = [_row(g, book) for g in groups]
-    marks = [v.marks for row in rows for v in row.cells if isinstance(v, Figure)]
     columns = (Column("frames"), Column("link"), *(Column(head, figure) for head, figure in _RESULTS))
     return Section(
         slug="state",
@@ -53,7 +51,7 @@ def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book:
         title="State table",
         lead=LEAD,
         tables=(
-            Table("state", "What the DUT takes and keeps", columns, tuple(rows), book.common(marks)),
+            book.table("state", "What the DUT takes and keeps", columns, rows),
             *(of_test for name in _TRIALS if (of_test := _trials(name, groups)) is not None),
         ),
         curves=tuple(_curves(groups)),

@@ -7,7 +7,7 @@ from typing import Any
 
 from dutlab.report.model.figures import figure_of
 from dutlab.report.model.groups import Group
-from dutlab.report.model.table import Column, Row, Table, Value
+from dutlab.report.model.table import Column, Table, Value
 
 Head = tuple[str, str]
 """Head of a column, and the name in the record's table."""
@@ -27,12 +27,7 @@ def trials_table(table: str, title: str, groups: Sequence[Group], heads: Callabl
         return None
     named = heads(dict.fromkeys(name for _, _, row in trials for name in row if row[name]))
     rows = [
-        Row(
-            group.label,
-            (group.cell.link_label, *(_value(trial, row.get(name)) for _, name in named)),
-            links=group.cell.link_label,
-            link=group.cell.link_label,
-        )
+        group.row((group.cell.link_label, *(_value(trial, row.get(name)) for _, name in named)), link=group.cell.link_label)
         for group, trial, row in trials
     ]
     columns = (Column("link"), *(Column(head, name) for head, name in named))

@@ -9,7 +9,7 @@ from dutlab.report.model.figures import figure_of, value_of
 from dutlab.report.model.groups import Group, by_size
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import ReadRun, Section
-from dutlab.report.model.table import Column, Figure, Row, Table, Value
+from dutlab.report.model.table import Column, Row, Table, Value
 from dutlab.report.model.words import grouped
 from dutlab.report.sections.headline import NO_UPPER, bounds
 from dutlab.report.sections.state_trials import Head, notes_of, rows_of, trials_table
@@ -42,7 +42,6 @@ connections the DUT knows (section 4.6). The DUT's own counters decide nothing."
 
 def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """Return the section: a table for each requested test, and tables of every trial."""
-    del read
     groups = by_size(groups, labels)
     tables = (_establishment(groups, book), _loaded(groups, book), _tear_down(groups, book), _capacity(groups, book))
     return Section(
@@ -100,8 +99,7 @@ def _percentiles(group: Group, figure: str) -> tuple[Value | str, ...]:
 
 
 def _table(slug: str, title: str, columns: Sequence[Column], rows: Sequence[Row], book: NoteBook) -> Table:
-    marks = [cell.marks for row in rows for cell in row.cells if isinstance(cell, Figure)]
-    return Table(slug, title, tuple(columns), tuple(rows), book.common(marks))
+    return book.table(slug, title, columns, rows)
 
 
 def _row(group: Group, *cells: Value | str) -> Row:

@@ -52,7 +52,6 @@ _WORDS = {
 
 def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """Return the section: figures in outputs, then each host's steps; values are medians over trials."""
-    del read, labels, book
     failed = dict.fromkeys(note for g in groups for r in g.records for note in r.notes)
     has_steps = any(g.records for g in groups)
     return Section(

@@ -10,7 +10,7 @@ from dutlab.report.model.figures import value_of, value_or_dash
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Headline, ReadRun, Section
-from dutlab.report.model.table import Column, Figure, Row, Table
+from dutlab.report.model.table import Column, Table
 from dutlab.report.model.words import in_order
 from dutlab.report.sections.headline import compared, first_of
 from dutlab.report.sections.storage_limit import mix_words
@@ -29,7 +29,6 @@ _HEADLINES = ("lat_p999_ns", "lat_p99_ns", "lat_p50_ns")
 
 def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """Return the section: a table for each loop with a row per mode, set of drives, mix, block size and rate, and curves over the rate."""
-    del read
     groups = sorted(groups, key=lambda g: (_place(g), in_order(_setting(g).bs), labels.index(g.label)))
     tables = (
         ("storage-latency-open", "Open loop: from the instant at which an I/O was due", _OPEN),
@@ -50,25 +49,15 @@ def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book:
 
 def _table(slug: str, title: str, columns: Sequence[Column], groups: Sequence[Group], book: NoteBook) -> Table:
     rows = [
-        Row(
-            g.label,
-            (
-                g.cell.link_label,
-                mix_words(_setting(g)),
-                _setting(g).bs,
-                rate,
-                *(value_or_dash(g, part_figure(part_of(rate), column.figure), book) for column in columns),
-            ),
-            links=g.cell.link_label,
-            link=g.cell.link_label,
-            size=_setting(g).bs,
+        g.row(
+            (*_heads(g), rate, *(value_or_dash(g, part_figure(part_of(rate), column.figure), book) for column in columns)),
+            link=g.cell.link_label, size=_setting(g).bs,
         )
         for g in groups
         for rate in _setting(g).rates
-    ]
-    marks = [v.marks for row in rows for v in row.cells if isinstance(v, Figure)]
+    ]  # fmt: skip
     heads = (Column("drives"), Column("mix"), Column("block"), Column("intended"))
-    return Table(slug, title, (*heads, *columns), tuple(rows), book.common(marks))
+    return book.table(slug, title, (*heads, *columns), rows)
 
 
 def _errors(group: Group) -> Iterator[str]:
@@ -97,9 +86,7 @@ def _curves(groups: Sequence[Group]) -> Iterator[Curve]:
             lines.append(Line(words, tuple(sorted(points))))
         if all(len(line.points) > 1 for line in lines):
             yield Curve(
-                slug=f"storage-latency-{g.label}-{g.cell.link_label}-{mix_words(_setting(g))}-{_setting(g).bs}".replace(" ", "-").replace(
-                    "%", "percent"
-                ),
+                slug="-".join(("storage-latency", g.label, *_heads(g))).replace(" ", "-").replace("%", "percent"),
                 title=f"Latency at 99 % over the rate: {_about(g)}",
                 x_title="IOPS",
                 x="iops",
@@ -137,5 +124,10 @@ def _setting(group: Group) -> StorageLatencySetting:
     return group.cell.setting_as(StorageLatencySetting)
 
 
+def _heads(group: Group) -> tuple[str, str, str]:
+    return group.cell.link_label, mix_words(_setting(group)), _setting(group).bs
+
+
 def _about(group: Group) -> str:
-    return f"{group.label}, {mix_words(_setting(group))}, {_setting(group).bs}, {group.cell.link_label}"
+    links, mix, block = _heads(group)
+    return f"{group.label}, {mix}, {block}, {links}"

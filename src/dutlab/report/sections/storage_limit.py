@@ -11,7 +11,7 @@ from dutlab.report.model.figures import value_of, value_or_dash
 from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Headline, ReadRun, Section
-from dutlab.report.model.table import Column, Figure, Row, Table
+from dutlab.report.model.table import Column
 from dutlab.report.model.words import in_order
 from dutlab.report.sections.headline import compared, first_of
 from dutlab.spec.workloads.storage_latency import StorageLatencySetting
@@ -37,19 +37,14 @@ _PLOTS = (("iops", "iops", "IOPS"), ("latency", "clat_mean_ns", "mean latency"))
 
 def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """Return the section: a row per mode, set of drives, mix and block size, and curves of IOPS and latency per set and mix."""
-    del read
     groups = sorted(groups, key=lambda g: (_place(g), in_order(_block(g)), labels.index(g.label)))
     rows = [
-        Row(
-            g.label,
+        g.row(
             (g.cell.link_label, _mix(g), _block(g), *(value_or_dash(g, c.figure, book) for c in _COLUMNS)),
-            links=g.cell.link_label,
-            link=g.cell.link_label,
-            size=_block(g),
+            link=g.cell.link_label, size=_block(g),
         )
         for g in groups
-    ]
-    marks = [v.marks for row in rows for v in row.cells if isinstance(v, Figure)]
+    ]  # fmt: skip
     columns = (Column("drives"), Column("mix"), Column("block"), *_COLUMNS)
     return Section(
         slug="storage-limit",
@@ -57,7 +52,7 @@ def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book:
         title="I/O over depth",
         lead="Depth is outstanding I/Os of each thread and drive. It is doubled until two steps in a row add less than 5 %. At the "
         "knee IOPS ÷ latency is greatest; beyond it mostly latency grows. Latency is from submission to completion.",
-        tables=(Table("storage-limit", "Peak, knee and least depth", columns, tuple(rows), book.common(marks)),),
+        tables=(book.table("storage-limit", "Peak, knee and least depth", columns, rows),),
         curves=tuple(_curves(groups)),
         words=tuple(dict.fromkeys(f"{_about(g)}: {note}." for g in groups for r in g.measured for note in r.notes)),
         headlines=_headline(groups, labels, book),

@@ -55,7 +55,6 @@ _COLUMNS = (
 
 def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """Return the section: two tables per set of parameters and links, and one more for each link of several driven at once."""
-    del read
     tables, drawings, headlines = list[Table](), list[DrawnTable](), list[Headline]()
     for same in alike(groups, with_links=True):
         links = same[0].cell.links

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from dutlab.measures import bare_name
 from dutlab.report.model.figures import value_of, value_or_dash
-from dutlab.report.model.groups import Group
+from dutlab.report.model.groups import Group, trial_notes
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.run_report import Headline, ReadRun, Section
-from dutlab.report.model.table import Column, Figure, Row, Table
+from dutlab.report.model.table import Column, Row, Table
 from dutlab.report.model.words import alike_names, asked_of_all, better_of, setting_words
 from dutlab.report.sections.headline import compared, first_of
 from dutlab.subject import WAYS_OF_DRIVES, figure_name, sums_first
@@ -32,23 +32,19 @@ class _Table:
     def table(self, book: NoteBook) -> Table:
         several = len({link for g in self.groups for link in _places(g)}) > 1
         rows = [row for g in self.groups if _has(g, self.figures) for row in self._rows(g, book, several=several)]
-        marks = [v.marks for row in rows for v in row.cells if isinstance(v, Figure)]
         columns = (
             *([Column("of")] if several else []),
             *([Column("asked")] if any(self.asked.values()) else []),
             *(Column(_head(name), name) for name in self.figures),
         )
         slug = f"{self.workload}-{self.direction}" if self.direction else self.workload
-        return Table(slug, self.direction or "figures", columns, tuple(rows), book.common(marks))
+        return book.table(slug, self.direction or "figures", columns, rows)
 
     def _rows(self, group: Group, book: NoteBook, *, several: bool) -> list[Row]:
         told = [self.asked[id(group)]] if any(self.asked.values()) else []
         return [
-            Row(
-                group.label,
-                (*([place] if several else []), *told, *(value_or_dash(group, figure, book, place) for figure in self.figures)),
-                links=group.cell.link_label,
-                link=place,
+            group.row(
+                (*([place] if several else []), *told, *(value_or_dash(group, name, book, place) for name in self.figures)), link=place
             )
             for place in _places(group)
             if _is_shown(place, group)
@@ -72,7 +68,6 @@ class _Table:
 
 def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """Return the section: one table per direction, with a row per mode, drives and settings, and a column per figure."""
-    del read
     workload = groups[0].cell.workload
     groups = sorted(groups, key=lambda g: (labels.index(g.label), len(g.cell.links), g.cell.link_label, _settings(g)))
     figures = list(dict.fromkeys(name for g in groups for r in g.measured for of in r.figures.values() for name in of))
@@ -90,7 +85,7 @@ def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book:
         title=workload,
         lead=f"Figures reported by the tool: {asked_of_all([g.cell for g in groups])}.",
         tables=tuple(table.table(book) for table in tables),
-        words=tuple(dict.fromkeys(f"{g.label}: {note}." for g in groups for r in g.measured for note in r.notes)),
+        words=tuple(trial_notes(groups)),
         headlines=tuple(headline for table in tables if table.direction or len(tables) == 1 for headline in table.headlines(book)),
     )
 

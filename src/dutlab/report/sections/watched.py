@@ -78,7 +78,7 @@ def samples_section(means: SampleMeans, groups: Sequence[Group], testbed: Mappin
         shown = sorted(w for w in names if (w.sensor, w.where) == (sensor, where))
         columns = (Column("workload"), Column("link"), *(Column(name_words(w.name), w.name, _unit(w)) for w in shown))
         rows = [
-            Row(g.label, (g.cell.workload, g.cell.link_label, *(_mean(g, w, means) for w in shown)), links=g.cell.link_label)
+            g.row((g.cell.workload, g.cell.link_label, *(_mean(g, w, means) for w in shown)))
             for g in groups
             if any(w in means.get(r.trial, {}) for r in g.measured for w in shown)
         ]

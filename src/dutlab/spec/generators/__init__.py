@@ -15,31 +15,17 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, PlainSerializer, ValidationError, ValidationInfo
 
 from dutlab import choices
+from dutlab.by_path import ByPath
 from dutlab.errors import FaultKind
 from dutlab.spec.generators.base import GeneratorFeature, GeneratorModel
 from dutlab.spec.generators.engine import EngineModel
 from dutlab.spec.model import Loc, OneOf, ValueFault, did_you_mean, fault, faults_of, refuse
-from dutlab.workloads import named
 
 __all__ = ["ENGINE", "GENERATORS", "Generator", "GeneratorFeature", "GeneratorModel", "unfit"]
 
 
-class _Models(Mapping[str, type[GeneratorModel]]):
-    """Name → model of each generator, imported at first use."""
-
-    def __getitem__(self, name: str) -> type[GeneratorModel]:
-        model: type[GeneratorModel] = named(choices.GENERATORS[name].model)
-        return model
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(choices.GENERATORS)
-
-    def __len__(self) -> int:
-        return len(choices.GENERATORS)
-
-
-GENERATORS: Mapping[str, type[GeneratorModel]] = _Models()
-ENGINE = EngineModel()
+GENERATORS: Mapping[str, type[GeneratorModel]] = ByPath({name: plug.model for name, plug in choices.GENERATORS.items()})
+ENGINE = EngineModel.usual()
 
 
 def _named(value: Any, info: ValidationInfo) -> Any:  # noqa: ANN401 what a user wrote can be anything

@@ -83,12 +83,10 @@ class GeneratorModel(SpecModel):
 
     def port_fault(self, interface: str) -> str:
         """Return the reason why it cannot use a port of this name, or ""."""
-        del interface
         return ""
 
     def size_fault(self, frame_bytes: int, *, ipv6: bool) -> str:
         """Return the reason why it cannot send frames of this size, in bytes with FCS, or ""."""
-        del frame_bytes, ipv6
         return ""
 
     def text(self) -> str:

@@ -60,6 +60,5 @@ class IpgenModel(GeneratorModel):
 
     def size_fault(self, frame_bytes: int, *, ipv6: bool) -> str:
         """Return the reason why frames of this size are outside ipgen's 46 to 1500 bytes of layer 3 (-s), or ""."""
-        del ipv6
         shortest, longest = SHORTEST_PACKET + L2_BYTES, LONGEST_PACKET + L2_BYTES
         return "" if shortest <= frame_bytes <= longest else f"ipgen sends {shortest} to {longest} bytes with FCS"

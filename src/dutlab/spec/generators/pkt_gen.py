@@ -37,5 +37,4 @@ class PktGenModel(CountedModel):
 
     def size_fault(self, frame_bytes: int, *, ipv6: bool) -> str:
         """Return the reason why a frame of this size does not fit one buffer, or ""."""
-        del ipv6
         return f"a buffer of netmap takes at most {LONGEST_FRAME} bytes with FCS" if frame_bytes > LONGEST_FRAME else ""

@@ -27,5 +27,4 @@ class TrafgenModel(CountedModel):
 
     def size_fault(self, frame_bytes: int, *, ipv6: bool) -> str:
         """Return the reason why frames of this size do not fit a slot of the ring, or ""."""
-        del ipv6
         return f"trafgen's ring takes at most {LONGEST_FRAME} bytes with FCS" if frame_bytes > LONGEST_FRAME else ""

@@ -33,12 +33,10 @@ class XdpTrafficgenModel(CountedModel):
     @classmethod
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> Iterator[InitErrorDetails]:
         """Check that `cores` are those that it uses (xdp-trafficgen.c, create_runners: 0, 1, …)."""
-        del data
         if made is None or made.cores in ((), tuple(range(made.streams))):
             return
         yield fault(("cores",), "xdp-trafficgen pins its streams to the cores 0, 1, … itself; leave cores out", FaultKind.CONFLICT)
 
     def size_fault(self, frame_bytes: int, *, ipv6: bool) -> str:
         """Return the reason why frames of this size are too short for its headers, or ""."""
-        del ipv6
         return "" if frame_bytes >= SHORTEST_FRAME else f"xdp-trafficgen's shortest frame has {SHORTEST_FRAME} bytes with FCS"

@@ -17,12 +17,13 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, PlainSerializer, SerializeAsAny, ValidationError, ValidationInfo
 from pydantic.json_schema import models_json_schema
 
+from dutlab.by_path import named
 from dutlab.errors import FaultKind
 from dutlab.spec.bounds import LinkBounds, TestbedBounds
 from dutlab.spec.model import Loc, OneOf, ValueFault, did_you_mean, fault, faults_of, refuse
 from dutlab.spec.workloads.base import Need, WorkloadDrive, WorkloadModel
 from dutlab.spec.workloads.setting import IMPORTED, ImportedSetting, Setting
-from dutlab.workloads import named, plug_of, settable
+from dutlab.workloads import plug_of, settable
 
 __all__ = [
     "AnySetting",

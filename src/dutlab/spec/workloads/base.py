@@ -83,6 +83,11 @@ class WorkloadModel(SpecModel):
     """True if it sends frames that no kernel's network stack makes."""
     goes_to_sink: ClassVar[bool] = False
     """True if its traffic ends at the sink, beyond the DUT."""
+    forms: ClassVar[frozenset[str]] = frozenset()
+    """Factors that change the form of frames on the cables (dutlab.spec.wire_form) with which it can be measured."""
+
+    without_links: ClassVar[str] = ""
+    """For a workload that measures nothing on links: what to write instead, where `{kind}` is its name; empty for others."""
 
     links: tuple[LinkSet, ...] | None = None
     """Sets of links that are loaded at once; None loads each link alone."""
@@ -103,9 +108,11 @@ class WorkloadModel(SpecModel):
 
     @classmethod
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> Iterator[InitErrorDetails]:
-        """Check that the sets of links have no duplicates, inside or among them."""
+        """Check that the sets of links have no duplicates, inside or among them, and that only workloads on links name any."""
         yield from _link_set_faults(data.get("links"))
         yield from super().cross_faults(data, made)
+        if cls.without_links and data.get("links") is not None:
+            yield fault(("links",), cls.without_links.format(kind=cls.kind), FaultKind.CONFLICT)
 
     def count(self, every_link: Mapping[str, LinkBounds]) -> int:
         """Return the number of drives."""
@@ -117,16 +124,16 @@ class WorkloadModel(SpecModel):
 
     def incompatibilities(self, bounds: Mapping[str, LinkBounds]) -> Iterator[tuple[Loc, str]]:
         """Yield (place in its body, reason) where links with these `bounds` cannot carry the workload."""
-        del bounds
         return iter(())
 
     def unfit(self, written: Mapping[str, Any], bed: TestbedShape) -> Iterator[tuple[Loc, str]]:
         """Yield (place in its body, reason) where `bed` lacks something that the workload names; `written` is the experiment as written."""
-        del written, bed
         return iter(())
 
     def link_sets(self, every_link: Iterable[str]) -> tuple[LinkSet, ...]:
         """Return the sets of links to drive, on a testbed with `every_link`."""
+        if self.without_links:
+            return ()
         return tuple((name,) for name in every_link) if self.links is None else self.links
 
 

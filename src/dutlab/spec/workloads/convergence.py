@@ -199,7 +199,6 @@ class ConvergenceWorkload(WorkloadModel):
 
     def unfit(self, written: Mapping[str, Any], bed: TestbedShape) -> Iterator[tuple[Loc, str]]:
         """Yield faults: hosts that do not exist or take no commands, and ports that are on no link or that dutlab cannot set down."""
-        del written
         known = {str(port) for link in bed.find().links.values() for port in link.ports} if bed.find is not None else set[str]()
         for name, event in self.events.items():
             at = ("events", name)

@@ -21,7 +21,7 @@ from dutlab.spec.model import Loc, fault
 from dutlab.spec.named_mixes import ETH_FRAME_OVERHEAD
 from dutlab.spec.shape import TestbedShape
 from dutlab.spec.tunnels import MOST_TUNNELS
-from dutlab.spec.workloads.base import LinkSet, Need, WorkloadDrive, WorkloadModel
+from dutlab.spec.workloads.base import Need, WorkloadDrive, WorkloadModel
 from dutlab.spec.workloads.frames import each_once
 from dutlab.spec.workloads.setting import ELSEWHERE, FrameSize, Params, Setting, Words
 from dutlab.systems.modes import GUEST_TUNNELS, TWO_ROUTERS
@@ -94,6 +94,7 @@ class ExactWorkload(WorkloadModel):
     tool: ClassVar[str] = "qemu"
     needs: ClassVar[frozenset[Need]] = frozenset({Need.COMMANDS})
     setting: ClassVar[type[Setting]] = ExactSetting
+    without_links: ClassVar[str] = "the guest has its own link; leave it out"
 
     frame_sizes: FrameSizes = Field(default_factory=lambda: tuple(Mix.model_validate(n) for n in (64, 1518)))
     frames: _Frames = 10_000
@@ -117,8 +118,6 @@ class ExactWorkload(WorkloadModel):
     def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> Iterator[InitErrorDetails]:
         """Check that lists have values without duplicates, and that frames fit the MTU."""
         yield from super().cross_faults(data, made)
-        if data.get("links") is not None:
-            yield fault(("links",), "the guest has its own link; leave it out", FaultKind.CONFLICT)
         if made is None:
             return
         yield from each_once("frame_sizes", [mix.name for mix in made.frame_sizes])
@@ -149,14 +148,8 @@ class ExactWorkload(WorkloadModel):
         """Return the number of drives."""
         return sum(1 for _ in self.drives(every_link))
 
-    def link_sets(self, every_link: Any) -> tuple[LinkSet, ...]:  # noqa: ANN401 the base's
-        """Return no sets, since the workload drives no link."""
-        del every_link
-        return ()
-
     def drives(self, every_link: Mapping[str, Any]) -> Iterator[WorkloadDrive]:
         """Yield one drive per combination of settings."""
-        del every_link
         for offload, mtu, tunnels, routes, rules, flows, mix in product(
             self.offload, self.mtu, self.tunnels, self.routes, self.rules, self.flows, self.frame_sizes
         ):

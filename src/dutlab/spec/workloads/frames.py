@@ -34,6 +34,8 @@ class FrameWorkload(WorkloadModel):
     needs: ClassVar[frozenset[Need]] = frozenset({Need.FRAMES})
     goes_to_sink: ClassVar[bool] = True
     own_frames: ClassVar[bool] = True
+    features: ClassVar[tuple[tuple[Loc, GeneratorFeature], ...]] = ()
+    """Features that it needs of its generator with any settings, each with its place in the body."""
 
     frame_sizes: FrameSizes
     generator: Generator | None = None
@@ -71,7 +73,7 @@ class FrameWorkload(WorkloadModel):
 
     def misfits_of(self, traffic: Traffic, bounds: Mapping[str, LinkBounds], at: Loc) -> Iterator[tuple[Loc, str]]:
         """Yield faults of `traffic` with the links' IP version; `at` is the place of the extension headers."""
-        versions = {bounds[name].ipv6 for name in self.driven(bounds)}
+        versions = {ipv6 for name in self.driven(bounds) for ipv6 in bounds[name].ip_versions}
         for ipv6 in sorted(versions):
             yield from self.too_short(traffic, ipv6=ipv6)
             for name, what in dict(misfit for mix in self.frame_sizes for misfit in traffic.misfits(mix.shortest, ipv6=ipv6)).items():
@@ -80,7 +82,7 @@ class FrameWorkload(WorkloadModel):
             yield at, f"only IPv6 has extension headers, and link {next(n for n in self.driven(bounds) if not bounds[n].ipv6)} is of IPv4"
 
     def asks(self) -> Iterator[tuple[Loc, GeneratorFeature]]:
-        """Yield (place in the body, needed generator feature) for sizes and links; subclasses add their needs."""
+        """Yield (place in the body, needed generator feature) for sizes and links; subclasses add those of their settings."""
         for i, mix in enumerate(self.frame_sizes):
             if mix.sequence is not None:
                 yield ("frame_sizes", i), GeneratorFeature.ORDER
@@ -92,14 +94,14 @@ class FrameWorkload(WorkloadModel):
 
     def beyond(self, generator: GeneratorModel, bounds: Mapping[str, LinkBounds]) -> Iterator[tuple[Loc, str]]:
         """Yield (place, reason) where `generator` cannot drive this workload on these links."""
-        versions = {bounds[name].ipv6 for name in self.driven(bounds)}
+        versions = {ipv6 for name in self.driven(bounds) for ipv6 in bounds[name].ip_versions}
         of_testbed = [GeneratorFeature.ROUTED, *(GeneratorFeature.IPV6 if ipv6 else GeneratorFeature.IPV4 for ipv6 in sorted(versions))]
         shared = [
             (("links", i) if self.links else (), GeneratorFeature.SHARED_PORTS)
             for i, links in enumerate(self.link_sets(bounds))
             if any(bounds[name].shares_with & set(links) for name in links)
         ]
-        yield from unfit(generator, [*self.asks(), *shared, *(((), ask) for ask in of_testbed)])
+        yield from unfit(generator, [*self.asks(), *self.features, *shared, *(((), ask) for ask in of_testbed)])
         if len(self.frame_sizes) > 1 and generator.fixes_sizes:
             yield ("frame_sizes",), generator.fixes_sizes
         for i, mix in enumerate(self.frame_sizes):
@@ -172,7 +174,7 @@ class CarryingTraffic(FrameWorkload):
     spaced_bursts: ClassVar[bool] = False
     """True if its rates are known in advance, so that bursts can be checked against them."""
 
-    traffic: Traffic = Field(default_factory=Traffic)
+    traffic: Traffic = Field(default_factory=Traffic.usual)
 
     @property
     def sends_back(self) -> bool:

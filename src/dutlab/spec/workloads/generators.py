@@ -99,12 +99,10 @@ class GeneratorsWorkload(TimedFrames):
 
     def sent_by(self, generator: GeneratorModel) -> tuple[GeneratorModel, ...]:
         """Return the generators of its list."""
-        del generator
         return self.generators
 
     def beyond(self, generator: GeneratorModel, bounds: Mapping[str, LinkBounds]) -> Iterator[tuple[Loc, str]]:
         """Yield requests that a generator of the list cannot meet; the experiment's `generator` is not used."""
-        del generator
         sinks = {bounds[name].ends[-1] for name in self.driven(bounds)}
         back = [(("senders", i), GeneratorFeature.BACK) for i, host in enumerate(self.senders or ()) if host in sinks]
         for model in self.generators:

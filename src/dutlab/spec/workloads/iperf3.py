@@ -13,6 +13,7 @@ from dutlab.spec.bounds import LinkBounds
 from dutlab.spec.fields import Duration, Name, YesNo
 from dutlab.spec.model import Loc, did_you_mean, fault, fault_of_key
 from dutlab.spec.traffic import Directions
+from dutlab.spec.wire_form import NAT64
 from dutlab.spec.workloads.base import LONGEST_TRIAL, Need, WorkloadDrive, WorkloadModel
 from dutlab.spec.workloads.setting import LASTS, OMITS, STREAMS, Setting, Words
 from dutlab.units import Seconds
@@ -73,6 +74,7 @@ class Iperf3Workload(WorkloadModel):
     tool: ClassVar[str] = "iperf3"
     needs: ClassVar[frozenset[Need]] = frozenset({Need.IPERF3})
     setting: ClassVar[type[Setting]] = Iperf3Setting
+    forms: ClassVar[frozenset[str]] = frozenset({NAT64})
     goes_to_sink: ClassVar[bool] = True
 
     streams: Annotated[int, Strict(), Field(ge=1, le=MOST_STREAMS)] = 4

@@ -14,6 +14,7 @@ from dutlab.spec.fields import FrameRate, Share
 from dutlab.spec.generators import GeneratorFeature
 from dutlab.spec.mixes import FrameSizes, Mix
 from dutlab.spec.model import Loc, fault
+from dutlab.spec.wire_form import NAT64
 from dutlab.spec.workloads.base import WorkloadDrive
 from dutlab.spec.workloads.frames import CarryingTraffic, TimedFrames, each_once
 from dutlab.spec.workloads.setting import CarryingSetting, DrainSaid, DurationSaid, NotNegative, PositiveRate, Setting, WarmupSaid, Words
@@ -42,7 +43,9 @@ class LatencySetting(CarryingSetting):
 class LatencyWorkload(CarryingTraffic, TimedFrames):
     """Latency at several loads (RFC 8219 section 7): one load per share of a rate."""
 
+    features: ClassVar[tuple[tuple[Loc, GeneratorFeature], ...]] = (((), GeneratorFeature.RATE), ((), GeneratorFeature.LATENCY))
     setting: ClassVar[type[Setting]] = LatencySetting
+    forms: ClassVar[frozenset[str]] = frozenset({NAT64})
 
     frame_sizes: FrameSizes = Field(default_factory=lambda: (Mix.model_validate(64),))
     rate: FrameRate | None = None
@@ -88,12 +91,6 @@ class LatencyWorkload(CarryingTraffic, TimedFrames):
                 drain_s=self.drain,
             )
             yield WorkloadDrive(links, setting, seconds)
-
-    def asks(self) -> Iterator[tuple[Loc, GeneratorFeature]]:
-        """Yield also the features for loads at a rate and for the latency of frames."""
-        yield from super().asks()
-        yield (), GeneratorFeature.RATE
-        yield (), GeneratorFeature.LATENCY
 
     def incompatibilities(self, bounds: Mapping[str, LinkBounds]) -> Iterator[tuple[Loc, str]]:
         """Yield also a fault for a rate above line rate."""

@@ -18,6 +18,7 @@ from dutlab.spec.generators import GeneratorFeature
 from dutlab.spec.mixes import FrameSizes, Mix
 from dutlab.spec.model import Loc, fault_of_key
 from dutlab.spec.traffic import MOST_FLOWS, Directions, FlowSet, Traffic
+from dutlab.spec.wire_form import NAT64
 from dutlab.spec.workloads.base import LONGEST_TRIAL, WorkloadDrive
 from dutlab.spec.workloads.frames import ROUNDING, CarryingTraffic, FramesAround, each_once, outside
 from dutlab.spec.workloads.setting import (
@@ -50,7 +51,7 @@ class LoadtestSetting(DirectedSetting):
     left_out: ClassVar[frozenset[str]] = FrameSetting.left_out | {"traffic"}
 
     kind: Literal["loadtest"] = "loadtest"
-    traffic: TrafficSaid = Field(default_factory=Traffic)
+    traffic: TrafficSaid = Field(default_factory=Traffic.usual)
     warmup_pps: Annotated[NotNegative, Words("warm-up at {} pps")]
     target_percent: Annotated[Positive, Words("to {} % of line rate")]
     """Load at the end of the ramp, in percent of line rate."""
@@ -101,6 +102,7 @@ class LoadtestWorkload(CarryingTraffic, FramesAround):
     """Warm-up at a low rate, linear ramp from 0 to a target, and hold, read once a second."""
 
     setting: ClassVar[type[Setting]] = LoadtestSetting
+    forms: ClassVar[frozenset[str]] = frozenset({NAT64})
 
     frame_sizes: FrameSizes = Field(default_factory=lambda: (Mix.model_validate("imix"),))
     flows: tuple[_Flows, ...] | None = None
@@ -126,7 +128,7 @@ class LoadtestWorkload(CarryingTraffic, FramesAround):
             yield fault_of_key("traffic", "a ramp has no bursts: its frames are sent evenly; leave burst out", FaultKind.CONFLICT)
         if self.flows is not None:
             yield from each_once("flows", [str(count) for count in self.flows])
-            if self.traffic.flows != FlowSet():
+            if self.traffic.flows != FlowSet.usual():
                 yield fault_of_key("flows", "cannot be combined with flows in traffic; write one of them", FaultKind.CONFLICT)
         yield from outside(
             [

@@ -52,7 +52,7 @@ class StreamSpec(SpecModel):
     """Rate of the stream; None, written `max`, is full speed."""
     frames: _Count | None = None
     """Number of frames after which the stream ends; in a chain, it counts for each round. None ends it with the trial."""
-    traffic: Traffic = Field(default_factory=Traffic)
+    traffic: Traffic = Field(default_factory=Traffic.usual)
 
     def alone(self, links: tuple[LinkSet, ...] | None = None) -> SweepWorkload:
         """Return the workload that sends only this stream. Raises ValidationError for impossible frames."""

@@ -6,15 +6,14 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from itertools import pairwise
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self, get_args
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, get_args
 
 from pydantic import BeforeValidator, Field
-from pydantic_core import InitErrorDetails
 
 from dutlab.errors import FaultKind
 from dutlab.spec.bounds import TestbedBounds
 from dutlab.spec.drives import DriveSpec
-from dutlab.spec.model import Loc, ValueFault, did_you_mean, fault
+from dutlab.spec.model import Loc, ValueFault, did_you_mean
 from dutlab.spec.workloads.base import LinkSet, Need, WorkloadDrive, WorkloadModel
 from dutlab.spec.workloads.setting import ELSEWHERE, Params, Setting
 from dutlab.units import Seconds
@@ -95,16 +94,10 @@ class DriveWorkload(WorkloadModel):
 
     tool: ClassVar[str] = "fio"
     needs: ClassVar[frozenset[Need]] = frozenset({Need.DRIVES})
+    without_links: ClassVar[str] = "{kind} drives drives, not links: write `drives`"
 
     drives_: Drives = ("together",)
     """Drives to load at once: `each` alone, all `together`, the two `halves`, or sets such as [server:d1, server:d2]."""
-
-    @classmethod
-    def cross_faults(cls, data: Mapping[str, Any], made: Self | None) -> Iterator[InitErrorDetails]:
-        """Check that no links are named."""
-        yield from super().cross_faults(data, made)
-        if data.get("links") is not None:
-            yield fault(("links",), f"{cls.kind} drives drives, not links: write `drives`", FaultKind.CONFLICT)
 
     @abstractmethod
     def settings(self) -> Iterator[tuple[DriveSetting, float]]:
@@ -123,11 +116,6 @@ class DriveWorkload(WorkloadModel):
         for names in self._sets_of(every_link):
             for setting, seconds in self.settings():
                 yield WorkloadDrive(names, setting, Seconds(seconds))
-
-    def link_sets(self, every_link: Any) -> tuple[LinkSet, ...]:  # noqa: ANN401 the base's
-        """Return no sets, since the workload drives no link."""
-        del every_link
-        return ()
 
     def incompatibilities(self, bounds: Mapping[str, Any]) -> Iterator[tuple[Loc, str]]:
         """Yield faults: drives that do not exist, and drives that it would write to without permission."""

@@ -25,11 +25,11 @@ from dutlab.spec.drives import DriveSpec, parse_size
 from dutlab.spec.fields import Duration
 from dutlab.spec.model import Loc, fault, raised
 from dutlab.spec.workloads.base import LONGEST_TRIAL
+from dutlab.spec.workloads.block_mix import Percent, Percents, Sizes, faults_of_lists
 from dutlab.spec.workloads.fio import Value
 from dutlab.spec.workloads.on_drives import DriveWorkload, levels
 from dutlab.spec.workloads.pts_setting import Counts, PtsSetting, PtsTest, Purge, WriteCache
 from dutlab.spec.workloads.setting import Setting
-from dutlab.spec.workloads.storage_limit import Percent, Percents, Sizes
 from dutlab.units import Seconds
 
 MIXES = (100, 95, 65, 50, 35, 5, 0)
@@ -104,12 +104,8 @@ class PtsWorkload(DriveWorkload):
         """Check times, sizes and lists."""
         yield from super().own_faults()
         yield from self._faults_of_times()
-        for name in ("tests", "block_sizes", "reads_percent", "pauses", "threads", "depths"):
-            values = getattr(self, name)
-            if values is not None and not values:
-                yield fault((name,), "empty; write a value", FaultKind.MISSING)
-            elif values is not None and len(set(values)) < len(values):
-                yield fault((name,), "a value is written twice", FaultKind.DUPLICATE)
+        names = ("tests", "block_sizes", "reads_percent", "pauses", "threads", "depths")
+        yield from faults_of_lists({name: getattr(self, name) for name in names})
         for name, sizes in (("block_sizes", self.block_sizes or ()), ("demand_block", (self.demand_block,))):
             for size in sizes:
                 try:

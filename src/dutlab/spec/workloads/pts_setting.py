@@ -9,10 +9,10 @@ from pydantic import Field
 
 from dutlab.spec.drives import parse_size
 from dutlab.spec.workloads.base import LONGEST_TRIAL
+from dutlab.spec.workloads.block_mix import Percent
 from dutlab.spec.workloads.fio import FioSetting, access_options
 from dutlab.spec.workloads.on_drives import DriveSetting
 from dutlab.spec.workloads.setting import DurationSaid, SecondsLong, SecondsOrNone, Words
-from dutlab.spec.workloads.storage_limit import Percent
 from dutlab.units import Seconds
 
 PtsTest = Literal[
@@ -41,8 +41,20 @@ POINTS = ("max", "mid", "min")
 """Operating points of demand, in the order of measurement."""
 HISTOGRAM = "histogram"
 """Part of the figures of the writes after a test."""
+ROUNDS, BEFORE = "rounds", "preconditioning"
+"""Phases, and the names of their tables in the records."""
 _RANDOM_DATA = {"refill_buffers": "1"}
 _WHOLE = 100
+
+
+def cell_name(reads_percent: float, block: str) -> str:
+    """Return the name of a cell of a round in figures and tables, as `r65_64k`."""
+    return f"r{reads_percent:g}_{block}"
+
+
+def demand_name(threads: float, depth: float) -> str:
+    """Return the name of a demand in figures and tables, as `t4q8`."""
+    return f"t{threads:g}q{depth:g}"
 
 
 def _lasts(words: str) -> Words:

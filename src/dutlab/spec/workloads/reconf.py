@@ -58,6 +58,7 @@ class ReconfWorkload(FramesAround):
 
     needs: ClassVar[frozenset[Need]] = frozenset({Need.FRAMES, Need.TRANSIT})
     setting: ClassVar[type[Setting]] = ReconfSetting
+    features: ClassVar[tuple[tuple[Loc, GeneratorFeature], ...]] = HELD_AND_WATCHED
 
     rate: FrameRate
     """Rate of each link, at which the DUT loses nothing."""
@@ -108,11 +109,6 @@ class ReconfWorkload(FramesAround):
                 )
                 loads = 1 + self.changes * (1 if to == RELOAD or self.failure else 2)
                 yield WorkloadDrive(links, setting, Seconds(loads * each), mix)
-
-    def asks(self) -> Iterator[tuple[Loc, GeneratorFeature]]:
-        """Yield also the features for a constant rate with readings, which show that the load has begun."""
-        yield from super().asks()
-        yield from HELD_AND_WATCHED
 
     def incompatibilities(self, bounds: Mapping[str, LinkBounds]) -> Iterator[tuple[Loc, str]]:
         """Yield also a fault for a rate above line rate."""

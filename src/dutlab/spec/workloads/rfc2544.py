@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
 from itertools import product
 from typing import Annotated, ClassVar, Literal
 
@@ -20,7 +21,16 @@ from dutlab.spec.model import Loc, fault
 from dutlab.spec.traffic import EXTENSION_SETS, HOP_BY_HOP, NO_HEADERS, Directions, Traffic
 from dutlab.spec.workloads.base import LONGEST_TRIAL, Need, WorkloadDrive
 from dutlab.spec.workloads.frames import FrameWorkload, each_once, outside
-from dutlab.spec.workloads.setting import SCALE, DirectedSetting, Positive, SecondsLong, Setting, Words
+from dutlab.spec.workloads.search_loads import (
+    CHOICE_OF_LOADS,
+    ExpectedRates,
+    ExpectedSaid,
+    LoadsBy,
+    LoadsBySaid,
+    expectation_faults,
+    expected_of,
+)
+from dutlab.spec.workloads.setting import SCALE, DirectedSetting, Identity, Positive, SecondsLong, Setting, Words, identity_of
 from dutlab.units import RFC2544_FRAME_SIZES, Seconds
 
 HeaderSet = Literal["none", "destination-options", "routing", "fragment", "chain", "hop-by-hop"]
@@ -54,7 +64,7 @@ class Rfc2544Setting(DirectedSetting):
     """Setting of a trial: the tests of one frame size."""
 
     kind: Literal["rfc2544"] = "rfc2544"
-    left_out: ClassVar[frozenset[str]] = frozenset({"generator", "modifiers"})
+    left_out: ClassVar[frozenset[str]] = frozenset({"generator", "modifiers"}) | CHOICE_OF_LOADS
 
     tests: Annotated[tuple[Benchmark, ...], Words("tests: {}")]
     scale: Annotated[Positive, SCALE]
@@ -75,6 +85,14 @@ class Rfc2544Setting(DirectedSetting):
     """Extension headers of all trials of the experiment with these frames; `all_networks` is the same for networks."""
     all_networks: Annotated[tuple[int, ...], Words("all networks {}", {"1": ""}, place=1)] = (1,)
     modifiers: Annotated[tuple[Modifier, ...], Words("modifiers: {}")] = ()
+    loads_by: LoadsBySaid = LoadsBy.LIBRARY
+    expected_pps: ExpectedSaid = None
+    """Throughput that the search expects in each direction and tries first; None without one."""
+
+    @cached_property
+    def identity(self) -> Identity:
+        """Values that distinguish it; the expected rate only changes the order of trials, so results with different ones compare."""
+        return identity_of(self.params, without={"expected_pps"})
 
     @property
     def at_limit_s(self) -> Seconds:
@@ -128,6 +146,10 @@ class Rfc2544Workload(FrameWorkload):
     directions: Literal["forward", "both"] = "forward"
     width: float = 0.005
     """Largest width of the throughput's bounds, as a share of the upper one."""
+    loads_by: LoadsBy = LoadsBy.LIBRARY
+    """Rule that chooses the loads of the throughput's search."""
+    expected: ExpectedRates | None = None
+    """Expected throughput in each direction, which is tried first; only for loads by a fit."""
     modifiers: tuple[Modifier, ...] = ()
     """Modifiers: work of the DUT in addition to the test frames (RFC 2544 section 11)."""
     networks: tuple[Literal[1, 256], ...] = (1,)
@@ -149,6 +171,7 @@ class Rfc2544Workload(FrameWorkload):
             yield from each_once("modifiers", [modifier.value for modifier in self.modifiers])
         yield from each_once("extension_headers", self.extension_headers)
         yield from each_once("networks", [str(n) for n in self.networks])
+        yield from expectation_faults(self.expected, self.frame_sizes, self.loads_by)
         if Benchmark.HOP_BY_HOP in self.tests:
             yield fault(
                 ("tests", self.tests.index(Benchmark.HOP_BY_HOP)),
@@ -201,6 +224,8 @@ class Rfc2544Workload(FrameWorkload):
                 all_extension_headers=self.extension_headers,
                 all_networks=self.networks,
                 modifiers=self.modifiers,
+                loads_by=self.loads_by,
+                expected_pps=expected_of(self.expected, mix),
             )
             yield WorkloadDrive(links, setting, self._seconds(tests), mix, self._offers(tests))
 

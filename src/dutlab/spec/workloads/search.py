@@ -18,18 +18,30 @@ from dutlab.spec.generators import GeneratorFeature
 from dutlab.spec.goals import FIRST_TRIALS, WIDTH, Goal, checked, goal_faults, goals_named
 from dutlab.spec.mixes import FrameSizes, Mix
 from dutlab.spec.model import Loc, SpecModel, fault
+from dutlab.spec.wire_form import NAT64
 from dutlab.spec.workloads.base import LONGEST_TRIAL, WorkloadDrive
 from dutlab.spec.workloads.frames import CarryingTraffic, FramesAround, outside
+from dutlab.spec.workloads.search_loads import (
+    CHOICE_OF_LOADS,
+    ExpectedRates,
+    ExpectedSaid,
+    LoadsBy,
+    LoadsBySaid,
+    expectation_faults,
+    expected_of,
+)
 from dutlab.spec.workloads.setting import (
     CarryingSetting,
     DrainSaid,
     GoalsSaid,
+    Identity,
     Params,
     PositiveRate,
     SecondsLong,
     Setting,
     WarmupSaid,
     Words,
+    identity_of,
 )
 from dutlab.units import RFC2544_FRAME_SIZES, Seconds, si
 
@@ -90,6 +102,8 @@ class SearchSetting(CarryingSetting):
     """Setting of a trial: one search for all goals."""
 
     kind: Literal["search"] = "search"
+    left_out: ClassVar[frozenset[str]] = CarryingSetting.left_out | CHOICE_OF_LOADS
+
     preset: Annotated[str | None, Words("search for {}", place=-1)] = None
     """Names of the presets of the goals; None for other goals."""
     goals: GoalsSaid
@@ -102,11 +116,19 @@ class SearchSetting(CarryingSetting):
     budget_s: Annotated[SecondsLong | None, Words("{} s at most")] = None
     early_stop: Annotated[EarlyStop, Words("early stop {}", {EarlyStop.AT_ONCE.value: ""}, place=1)] = EarlyStop.AT_ONCE
     again_at_end: Annotated[AgainAtEnd, Words("again at end {}", {AgainAtEnd.UPPER.value: ""}, place=1)] = AgainAtEnd.UPPER
+    loads_by: LoadsBySaid = LoadsBy.LIBRARY
+    expected_pps: ExpectedSaid = None
+    """Lower bound that the search expects on each link and tries first; None without one."""
 
     @property
     def at_limit_s(self) -> Seconds:
         """Duration of a full trial of the longest goal."""
         return Seconds(self.warmup_s + max(goal.final_s for goal in self.goals) + self.drain_s)
+
+    @cached_property
+    def identity(self) -> Identity:
+        """Values that distinguish it; the expected rate only changes the order of trials, so results with different ones compare."""
+        return identity_of(self.params, without={"expected_pps"})
 
     @cached_property
     def params(self) -> Params:
@@ -118,6 +140,7 @@ class SearchWorkload(CarryingTraffic, FramesAround):
     """Highest rates at which the DUT meets goals, with one search for all goals (RFC 9971; RFC 2544 section 26.1)."""
 
     setting: ClassVar[type[Setting]] = SearchSetting
+    forms: ClassVar[frozenset[str]] = frozenset({NAT64})
 
     preset: str | None = None
     """Names of presets, separated by commas."""
@@ -133,6 +156,10 @@ class SearchWorkload(CarryingTraffic, FramesAround):
     early_stop: EarlyStop = EarlyStop.AT_ONCE
     again_at_end: AgainAtEnd = AgainAtEnd.UPPER
     """Bounds that are tried again at the end of the search, for goals with an exceed ratio of 0."""
+    loads_by: LoadsBy = LoadsBy.LIBRARY
+    """Rule that chooses the loads; `fit` is for goals with an exceed ratio of 0."""
+    expected: ExpectedRates | None = None
+    """Expected lower bound on each link, which is tried first; only for loads by a fit."""
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
         """Check that there are goals that one search can serve, and a range of rates."""
@@ -141,15 +168,18 @@ class SearchWorkload(CarryingTraffic, FramesAround):
         if self.lowest is not None and self.highest is not None and self.lowest >= self.highest:
             yield fault(("lowest",), f"{si(self.lowest, 'pps')} is not below highest, {si(self.highest, 'pps')}", FaultKind.RANGE)
         yield from outside([("budget", self.budget, 1, LONGEST_TRIAL)])
+        yield from expectation_faults(self.expected, self.frame_sizes, self.loads_by)
 
     def faults_of_goals(self) -> list[InitErrorDetails]:
         """Return faults: goals together with a preset, or goals that one search cannot serve."""
         if self.preset is not None and self.goals is not None:
             return [fault(("goals",), "cannot be combined with a preset; write either", FaultKind.CONFLICT)]
         try:
-            self.wanted  # noqa: B018 -- the property raises the fault
+            wanted = self.wanted
         except InputError as error:
             return [fault(("preset",) if self.goals is None else ("goals",), str(error))]
+        if self.loads_by is LoadsBy.FIT and (lenient := [goal.name for goal in wanted if goal.exceed_ratio > 0]):
+            return [fault(("loads_by",), f"a fit is for goals with exceed: 0, and {', '.join(lenient)} has more", FaultKind.CONFLICT)]
         return []
 
     @property
@@ -176,6 +206,8 @@ class SearchWorkload(CarryingTraffic, FramesAround):
                 budget_s=self.budget,
                 early_stop=self.early_stop,
                 again_at_end=self.again_at_end,
+                loads_by=self.loads_by,
+                expected_pps=expected_of(self.expected, mix),
             )
             yield WorkloadDrive(links, setting, self._seconds(), mix, self._offers())
 

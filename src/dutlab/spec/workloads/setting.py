@@ -14,6 +14,7 @@ from typing import Annotated, Any, ClassVar, Final, Generic, Literal, Self, Type
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from dutlab.by_path import named
 from dutlab.errors import InputError
 from dutlab.spec.generators import Generator, GeneratorModel
 from dutlab.spec.goals import Goal, checked, goals_text
@@ -21,7 +22,7 @@ from dutlab.spec.mixes import Mix
 from dutlab.spec.rates import Rate, RateUnit
 from dutlab.spec.traffic import Directions, Traffic
 from dutlab.units import Pps, Seconds
-from dutlab.workloads import named, plug_of
+from dutlab.workloads import plug_of
 
 IMPORTED: Final = "imported"
 Value = str | float | int | None
@@ -102,7 +103,7 @@ class Setting(BaseModel):
         """The setting without the kernel of a guest, for comparisons between kernels."""
         return self
 
-    def with_frames(self, times: int) -> Self:  # noqa: ARG002 - settings with frames use it
+    def with_frames(self, times: int) -> Self:
         """Return the setting with `times` as many frames, if it has a number of frames."""
         return self
 
@@ -261,7 +262,7 @@ class CarryingSetting(FrameSetting):
 
     left_out: ClassVar[frozenset[str]] = FrameSetting.left_out | {"traffic"}
 
-    traffic: TrafficSaid = Field(default_factory=Traffic)
+    traffic: TrafficSaid = Field(default_factory=Traffic.usual)
 
     @property
     def flows(self) -> int:
@@ -291,7 +292,7 @@ class LoadSetting(DirectedSetting):
     }
 
     rate: Annotated[Rate, ELSEWHERE] = None
-    traffic: TrafficSaid = Field(default_factory=Traffic)
+    traffic: TrafficSaid = Field(default_factory=Traffic.usual)
     duration_s: DurationSaid
     warmup_s: WarmupSaid
     drain_s: DrainSaid

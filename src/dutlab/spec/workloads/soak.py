@@ -14,6 +14,7 @@ from dutlab.spec.fields import Duration, FrameRate, Share
 from dutlab.spec.generators import GeneratorFeature
 from dutlab.spec.mixes import FrameSizes, Mix
 from dutlab.spec.model import Loc, fault, fault_of_key
+from dutlab.spec.wire_form import NAT64
 from dutlab.spec.workloads.base import WorkloadDrive
 from dutlab.spec.workloads.frames import HELD_AND_WATCHED, CarryingTraffic, TimedFrames
 from dutlab.spec.workloads.setting import (
@@ -53,7 +54,9 @@ class SoakSetting(CarryingSetting):
 class SoakWorkload(CarryingTraffic, TimedFrames):
     """Load at a share of a rate for hours, with a list of the seconds that lost frames."""
 
+    features: ClassVar[tuple[tuple[Loc, GeneratorFeature], ...]] = HELD_AND_WATCHED
     setting: ClassVar[type[Setting]] = SoakSetting
+    forms: ClassVar[frozenset[str]] = frozenset({NAT64})
     spaced_bursts: ClassVar[bool] = True
     shortest: ClassVar[Seconds] = Seconds(3.0)
     """Shortest duration: counters are read once a second, and fewer readings cannot locate a loss in time."""
@@ -97,11 +100,6 @@ class SoakWorkload(CarryingTraffic, TimedFrames):
                 drain_s=self.drain,
             )
             yield WorkloadDrive(links, setting, Seconds(seconds), mix)
-
-    def asks(self) -> Iterator[tuple[Loc, GeneratorFeature]]:
-        """Yield also the features for a constant rate with readings of each second."""
-        yield from super().asks()
-        yield from HELD_AND_WATCHED
 
     def incompatibilities(self, bounds: Mapping[str, LinkBounds]) -> Iterator[tuple[Loc, str]]:
         """Yield also faults for a load above line rate, and for bursts that are too slow for the load."""

@@ -110,6 +110,7 @@ class SoakPowerWorkload(FrameWorkload):
     """Watts, temperatures and loss over a schedule of phases."""
 
     setting: ClassVar[type[Setting]] = SoakPowerSetting
+    features: ClassVar[tuple[tuple[Loc, GeneratorFeature], ...]] = HELD_AND_WATCHED
 
     rate: FrameRate
     """Rate of each link and direction at a share of 100 %, usually the result of a search."""
@@ -169,9 +170,8 @@ class SoakPowerWorkload(FrameWorkload):
             yield WorkloadDrive(links, setting, Seconds(seconds), mix)
 
     def asks(self) -> Iterator[tuple[Loc, GeneratorFeature]]:
-        """Yield also the features for a constant rate with readings of each second."""
+        """Yield also the feature for loads in both directions."""
         yield from super().asks()
-        yield from HELD_AND_WATCHED
         if self.directions is Directions.BOTH:
             yield ("directions",), GeneratorFeature.BOTH_WAYS
 

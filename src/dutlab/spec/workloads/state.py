@@ -86,6 +86,7 @@ class StateWorkload(FrameWorkload):
 
     needs: ClassVar[frozenset[Need]] = frozenset({Need.FRAMES, Need.TRANSIT})
     setting: ClassVar[type[Setting]] = StateSetting
+    features: ClassVar[tuple[tuple[Loc, GeneratorFeature], ...]] = (((), GeneratorFeature.FLOWS), ((), GeneratorFeature.RATE))
 
     tests: tuple[StateTest, ...] = ALL_TESTS
     frame_sizes: FrameSizes = Field(default_factory=lambda: (Mix.model_validate(64),))
@@ -129,12 +130,6 @@ class StateWorkload(FrameWorkload):
     def flows(self) -> int:
         """Most flows that are tried and can be distinguished."""
         return min(self.most_flows, RFC4814_SOURCE_PORTS[1] * self.destination_ports)
-
-    def asks(self) -> Iterator[tuple[Loc, GeneratorFeature]]:
-        """Yield also the features for flows and a rate."""
-        yield from super().asks()
-        yield (), GeneratorFeature.FLOWS
-        yield (), GeneratorFeature.RATE
 
     def drives(self, every_link: Iterable[str]) -> Iterator[WorkloadDrive]:
         """Yield one drive per link and size, in which the tests run one after another."""

@@ -105,18 +105,15 @@ class StepsWorkload(WorkloadModel):
 
     def count(self, every_link: Iterable[str]) -> int:
         """Return 1: each repeat is one trial."""
-        del every_link
         return 1
 
     def drives(self, every_link: Iterable[str]) -> Iterator[WorkloadDrive]:
         """Yield the only drive. Its estimated duration is the longest sum of time-outs."""
-        del every_link
         longest = [sum(s.timeout or 0.0 for s in steps) for by_host in self.phases.values() for steps in by_host.values()]
         yield WorkloadDrive((), StepsSetting(steps=self), Seconds(max(longest, default=0.0)))
 
     def unfit(self, written: Mapping[str, Any], bed: TestbedShape) -> Iterator[tuple[Loc, str]]:
         """Yield a fault for each unknown host."""
-        del written
         for phase, by_host in self.phases.items():
             for host in by_host:
                 if host not in bed.hosts:

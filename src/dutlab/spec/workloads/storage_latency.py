@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import product
 from typing import Annotated, ClassVar, Literal, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field
@@ -23,13 +24,22 @@ from pydantic_core import InitErrorDetails
 from dutlab.errors import FaultKind
 from dutlab.spec.drives import parse_size
 from dutlab.spec.fields import Duration
-from dutlab.spec.model import Loc, ValueFault, fault, fault_of_key, raised
+from dutlab.spec.model import Loc, ValueFault, fault, fault_of_key
 from dutlab.spec.workloads.base import LONGEST_TRIAL
-from dutlab.spec.workloads.fio import FioSetting, Value, access_options
+from dutlab.spec.workloads.block_mix import (
+    Access,
+    BlockMixSetting,
+    Percents,
+    Sizes,
+    faults_of_blocks,
+    faults_of_lists,
+    place_of_writes,
+    writes,
+)
+from dutlab.spec.workloads.fio import FioSetting, Value
 from dutlab.spec.workloads.fio_rate import most_arrivals, nearest_poisson
-from dutlab.spec.workloads.on_drives import DriveSetting, DriveWorkload, WritingTime, levels
+from dutlab.spec.workloads.on_drives import DriveWorkload, WritingTime, levels
 from dutlab.spec.workloads.setting import DurationSaid, RampSaid, Setting, Words
-from dutlab.spec.workloads.storage_limit import LARGEST_BLOCK, Percent, Percents, Sizes
 from dutlab.units import Seconds
 
 MOST_IOPS = 1_000_000
@@ -79,14 +89,11 @@ def in_turn(rates: Sequence[_T], repeat: int, order: Order) -> list[_T]:
     return turned[::-1] if rounds % 2 else turned
 
 
-class StorageLatencySetting(DriveSetting):
+class StorageLatencySetting(BlockMixSetting):
     """Setting of a trial: all rates with one block size and mix on one set of drives."""
 
     kind: Literal["storage-latency"] = "storage-latency"
 
-    access: Annotated[Literal["random", "sequential"], Words("access {}", place=1)]
-    bs: Annotated[str, Words("blocks of {}")]
-    reads_percent: Annotated[Percent, Words("{} % reads")]
     rates: Annotated[tuple[LoadRate, ...], Field(min_length=1), Words("rates {}", read=", ".join)]
     order: Annotated[Order, Words("rates {}", {"crossed": ""}, place=1)]
     depth: Annotated[int, Field(ge=1, le=MOST_DEPTH), Words("up to {} at once")]
@@ -102,9 +109,7 @@ class StorageLatencySetting(DriveSetting):
     @property
     def at_most(self) -> FioSetting:
         """The job that finds the most I/Os a second."""
-        access = access_options(self.reads_percent, random=self.access == "random")
-        options = {**access, "bs": self.bs, "iodepth": str(self.depth), "direct": "1", "ioengine": "libaio"}
-        return FioSetting(options=options, writes=self.writes, ramp_s=self.ramp_s, duration_s=self.duration_s)
+        return self.job(self.depth, ramp=self.ramp_s, duration=self.duration_s)
 
     def closed(self, iops: float) -> FioSetting:
         """Return the closed-loop job with the same rate and arrivals. fio's rate is of reads and of writes separately."""
@@ -134,9 +139,8 @@ class StorageLatencySetting(DriveSetting):
         if not self.writes:
             return ()
         block, each_s = parse_size(self.bs), self.ramp_s + self.duration_s
-        sized = block if self.access == "random" else None
-        own = [WritingTime(2 * each_s, sized, self._most_bytes_per_s(rate, block, 2 * each_s)) for rate in self.rates]
-        return (*own, *([WritingTime(each_s, sized)] if self.finds_most else []))
+        own = [WritingTime(2 * each_s, self.random_block, self._most_bytes_per_s(rate, block, 2 * each_s)) for rate in self.rates]
+        return (*own, *([WritingTime(each_s, self.random_block)] if self.finds_most else []))
 
     def _most_bytes_per_s(self, rate: str, block: int, seconds: float) -> float | None:
         if share_of(rate) is not None:
@@ -151,7 +155,7 @@ class StorageLatencyWorkload(DriveWorkload):
     setting: ClassVar[type[Setting]] = StorageLatencySetting
 
     rates: Rates = ("10%", "25%", "50%", "75%")
-    access: Literal["random", "sequential"] = "random"
+    access: Access = "random"
     block_sizes: Sizes = ("4k",)
     reads_percent: Percents = (100,)
     depth: Annotated[int, Field(ge=1, le=MOST_DEPTH)] = 256
@@ -165,34 +169,23 @@ class StorageLatencyWorkload(DriveWorkload):
         yield from super().own_faults()
         if not 0 < self.duration <= LONGEST_TRIAL:
             yield fault_of_key("duration", f"must be above 0 and at most {LONGEST_TRIAL:g} s", FaultKind.RANGE)
-        lists = (("rates", self.rates), ("block_sizes", self.block_sizes), ("reads_percent", self.reads_percent))
-        for name, values in lists:
-            if not values or len(set(values)) < len(values):
-                what, kind = ("a value is written twice", FaultKind.DUPLICATE) if values else ("empty; write a value", FaultKind.MISSING)
-                yield fault((name,), what, kind)
+        yield from faults_of_lists({"rates": self.rates, "block_sizes": self.block_sizes, "reads_percent": self.reads_percent})
         if len(self.rates) > MOST_RATES:
             yield fault(("rates",), f"has {len(self.rates)} values; at most {MOST_RATES} are possible", FaultKind.RANGE)
         for size in self.block_sizes:
-            try:
-                block = parse_size(size)
-            except ValueError as error:
-                yield raised(("block_sizes",), error)
-                continue
-            if block % 512 or not 0 < block <= LARGEST_BLOCK:
-                yield fault(("block_sizes",), f"{size} is not a multiple of 512 bytes up to 64M")
-            elif block * self.depth > MOST_MEMORY_BYTES:
+            yield from (faults := list(faults_of_blocks([size])))
+            if not faults and parse_size(size) * self.depth > MOST_MEMORY_BYTES:
                 yield fault(("depth",), f"{self.depth} blocks of {size} need more than 1 GiB of memory; lower it", FaultKind.CONFLICT)
 
     def settings(self) -> Iterator[tuple[StorageLatencySetting, float]]:
         """Yield each block size with each mix, with the time of all rates."""
-        for reads in self.reads_percent:
-            for size in self.block_sizes:
-                setting = StorageLatencySetting(
-                    access=self.access, bs=size, reads_percent=reads, rates=self.rates, order=self.order, depth=self.depth,
-                    writes=reads < 100, ramp_s=self.ramp, duration_s=self.duration,  # noqa: PLR2004 -- percent
-                )  # fmt: skip
-                yield setting, setting.parts_s
+        for reads, size in product(self.reads_percent, self.block_sizes):
+            setting = StorageLatencySetting(
+                access=self.access, bs=size, reads_percent=reads, rates=self.rates, order=self.order, depth=self.depth,
+                writes=writes(reads), ramp_s=self.ramp, duration_s=self.duration,
+            )  # fmt: skip
+            yield setting, setting.parts_s
 
     def writing_key(self) -> Loc | None:
         """Return the place of `reads_percent` if a mix has writes; None otherwise."""
-        return ("reads_percent",) if any(reads < 100 for reads in self.reads_percent) else None  # noqa: PLR2004 -- percent
+        return place_of_writes(self.reads_percent)

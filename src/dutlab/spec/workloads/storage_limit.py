@@ -12,40 +12,42 @@ Each block size with each mix is a trial, which finds its own knee. Without `rea
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import product
 from math import ceil, log2
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 from pydantic_core import InitErrorDetails
 
 from dutlab.errors import FaultKind
-from dutlab.spec.drives import parse_size
 from dutlab.spec.fields import Duration
-from dutlab.spec.model import Loc, fault, fault_of_key, raised
+from dutlab.spec.model import Loc, fault, fault_of_key
 from dutlab.spec.workloads.base import LONGEST_TRIAL
-from dutlab.spec.workloads.fio import FioSetting, Value, access_options
-from dutlab.spec.workloads.on_drives import DriveSetting, DriveWorkload, levels
+from dutlab.spec.workloads.block_mix import (
+    Access,
+    BlockMixSetting,
+    Percents,
+    Sizes,
+    faults_of_blocks,
+    faults_of_lists,
+    place_of_writes,
+    writes,
+)
+from dutlab.spec.workloads.fio import FioSetting
+from dutlab.spec.workloads.on_drives import DriveWorkload
 from dutlab.spec.workloads.setting import DurationSaid, RampSaid, Setting, Words
 from dutlab.units import Seconds
 
 MOST_DEPTH = 4096
 BISECTIONS = 4
 """Number of depths in addition to the doublings, for the estimate."""
-LARGEST_BLOCK = 64 << 20
-
-Sizes = Annotated[tuple[Value, ...], BeforeValidator(levels, json_schema_input_type=Value | tuple[Value, ...])]
-Percent = Annotated[int, Field(ge=0, le=100)]
-Percents = Annotated[tuple[Percent, ...], BeforeValidator(levels, json_schema_input_type=Percent | tuple[Percent, ...])]
 
 
-class StorageLimitSetting(DriveSetting):
+class StorageLimitSetting(BlockMixSetting):
     """Setting of a trial: one block size and mix on one set of drives."""
 
     kind: Literal["storage-limit"] = "storage-limit"
 
-    access: Annotated[Literal["random", "sequential"], Words("access {}", place=1)]
-    bs: Annotated[str, Words("blocks of {}")]
-    reads_percent: Annotated[Percent, Words("{} % reads")]
     jobs: Annotated[int, Words("jobs {}", place=1)]
     deepest: Annotated[int, Words("up to depth {}")]
     engine: Annotated[str, Words("by {}")]
@@ -66,15 +68,12 @@ class StorageLimitSetting(DriveSetting):
     @property
     def writing(self) -> tuple[tuple[float, int | None], ...]:
         """Time of the writes at all depths, with the block size."""
-        block = parse_size(self.bs) if self.access == "random" else None
-        return ((self.points * (self.ramp_s + self.duration_s), block),) if self.writes else ()
+        return ((self.points * (self.ramp_s + self.duration_s), self.random_block),) if self.writes else ()
 
     def at(self, depth: int) -> FioSetting:
         """Return the job of one depth."""
-        access = access_options(self.reads_percent, random=self.access == "random")
-        options = {**access, "bs": self.bs, "iodepth": str(depth), "direct": "1", "ioengine": self.engine}
-        options |= {"numjobs": str(self.jobs)} if self.jobs > 1 else {}
-        return FioSetting(options=options, writes=self.writes, ramp_s=self.ramp_s, duration_s=self.duration_s)
+        job = self.job(depth, ramp=self.ramp_s, duration=self.duration_s, engine=self.engine)
+        return job.model_copy(update={"options": {**job.options, "numjobs": str(self.jobs)}}) if self.jobs > 1 else job
 
 
 class StorageLimitWorkload(DriveWorkload):
@@ -82,7 +81,7 @@ class StorageLimitWorkload(DriveWorkload):
 
     setting: ClassVar[type[Setting]] = StorageLimitSetting
 
-    access: Literal["random", "sequential"] = "random"
+    access: Access = "random"
     block_sizes: Sizes = ("512", "4k", "64k", "128k", "1M")
     reads_percent: Percents = (100,)
     jobs: Annotated[int, Field(ge=1, le=64)] = 1
@@ -97,19 +96,8 @@ class StorageLimitWorkload(DriveWorkload):
         yield from super().own_faults()
         if not 0 < self.duration <= LONGEST_TRIAL:
             yield fault_of_key("duration", f"must be above 0 and at most {LONGEST_TRIAL:g} s", FaultKind.RANGE)
-        for name, values in (("block_sizes", self.block_sizes), ("reads_percent", self.reads_percent)):
-            if not values or len(set(values)) < len(values):
-                yield fault(
-                    (name,),
-                    "a value is written twice" if values else "empty; write a value",
-                    FaultKind.DUPLICATE if values else FaultKind.MISSING,
-                )
-        for size in self.block_sizes:
-            try:
-                if parse_size(size) % 512 or not 0 < parse_size(size) <= LARGEST_BLOCK:
-                    yield fault(("block_sizes",), f"{size} is not a multiple of 512 bytes up to 64M")
-            except ValueError as error:
-                yield raised(("block_sizes",), error)
+        yield from faults_of_lists({"block_sizes": self.block_sizes, "reads_percent": self.reads_percent})
+        yield from faults_of_blocks(self.block_sizes)
         if self.jobs > 1 and self.access == "sequential":
             yield fault(
                 ("jobs",),
@@ -119,14 +107,13 @@ class StorageLimitWorkload(DriveWorkload):
 
     def settings(self) -> Iterator[tuple[StorageLimitSetting, float]]:
         """Yield each block size with each mix, with the time of a sweep to the deepest."""
-        for reads in self.reads_percent:
-            for size in self.block_sizes:
-                setting = StorageLimitSetting(
-                    access=self.access, bs=size, reads_percent=reads, jobs=self.jobs, deepest=self.deepest, engine=self.engine,
-                    writes=reads < 100, ramp_s=self.ramp, duration_s=self.duration,  # noqa: PLR2004 -- percent
-                )  # fmt: skip
-                yield setting, setting.points * (self.ramp + self.duration)
+        for reads, size in product(self.reads_percent, self.block_sizes):
+            setting = StorageLimitSetting(
+                access=self.access, bs=size, reads_percent=reads, jobs=self.jobs, deepest=self.deepest, engine=self.engine,
+                writes=writes(reads), ramp_s=self.ramp, duration_s=self.duration,
+            )  # fmt: skip
+            yield setting, setting.points * (self.ramp + self.duration)
 
     def writing_key(self) -> Loc | None:
         """Return the place of `reads_percent` if a mix has writes; None otherwise."""
-        return ("reads_percent",) if any(reads < 100 for reads in self.reads_percent) else None  # noqa: PLR2004 -- percent
+        return place_of_writes(self.reads_percent)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from ipaddress import IPv4Interface
 
 from dutlab.hosts.host import Host
 from dutlab.hosts.neighbours import NextHop, mac_of_port, next_hop_mac
 from dutlab.methods.ports import Offer
 from dutlab.spec.links import Link
 from dutlab.spec.testbed import Testbed
+from dutlab.spec.translation import embedded_interface
+from dutlab.spec.wire_form import PLAIN, WireForm
 from dutlab.subject import back_of
 from dutlab.tools.engine.load import SOURCE_PORT, Direction
 
@@ -21,14 +24,22 @@ async def direction_of(
     source_port: int = SOURCE_PORT,
     reverse: bool = False,
     next_hop: NextHop = next_hop_mac,
+    form: WireForm = PLAIN,
 ) -> Direction:
-    """Return one direction of the link `name`. Raises ToolFailed if the next hop does not answer, HostError."""
+    """Return one direction of the link `name`, with frames of this form.
+
+    Raises ToolFailed if the next hop does not answer, HostError.
+    """
     link: Link = testbed.links[name]
     ends = [
         (link.source, link.source_address, link.source_gateway),
         (link.sink, link.sink_address, link.sink_gateway),
     ]
     (here, address, gateway), (there, destination, _) = reversed(ends) if reverse else ends
+    if form.nat64 is not None and not reverse:
+        address, gateway, destination = (
+            embedded_interface(form.nat64, of) if isinstance(of, IPv4Interface) else of for of in (address, gateway, destination)
+        )
     if link.is_transparent:
         mac = await mac_of_port(hosts[there.host], there)
     else:
@@ -46,8 +57,12 @@ async def direction_of(
     )
 
 
-async def directions_of(hosts: Mapping[str, Host], testbed: Testbed, offer: Offer, *, next_hop: NextHop = next_hop_mac) -> list[Direction]:
+async def directions_of(
+    hosts: Mapping[str, Host], testbed: Testbed, offer: Offer, *, next_hop: NextHop = next_hop_mac, form: WireForm = PLAIN
+) -> list[Direction]:
     """Return every direction of an offer, in the order of its `flow_names`. Raises as direction_of()."""
     return [
-        await direction_of(hosts, testbed, name, reverse=back, next_hop=next_hop) for name in offer.links for back in offer.directions.backs
+        await direction_of(hosts, testbed, name, reverse=back, next_hop=next_hop, form=form)
+        for name in offer.links
+        for back in offer.directions.backs
     ]

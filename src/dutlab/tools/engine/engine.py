@@ -14,7 +14,7 @@ import random
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from ipaddress import ip_address
+from ipaddress import IPv4Network, ip_address
 from typing import Any, TypeVar
 
 from dutlab.dut.mode import SeenProbe, UdpFlow
@@ -30,6 +30,8 @@ from dutlab.spec.cores import Cores, cores_on
 from dutlab.spec.links import Port
 from dutlab.spec.mixes import Mix, sizes_in_words
 from dutlab.spec.testbed import Testbed
+from dutlab.spec.translation import embedded_network
+from dutlab.spec.wire_form import PLAIN, WireForm
 from dutlab.tools.engine.agent import REPLY_S, TOOL, Agent
 from dutlab.tools.engine.binary import find_engine
 from dutlab.tools.engine.clocks import Clocks, Offset
@@ -58,7 +60,8 @@ _WHICH_CLOCK = "cat /proc/sys/kernel/random/boot_id && { cat /proc/self/timens_o
 class Engine:
     """A methods.ports.Generator and a dut.mode.Prober.
 
-    `cpus` is host → cores for the engine's threads; `binary` is its path at both ends of all paths, or a path per host.
+    `cpus` is host → cores for the engine's threads; `binary` is its path at both ends of all paths, or a path per host. `form` is
+    that of frames on the cables. `agents` are those of another engine, to share them.
     """
 
     def __init__(
@@ -71,12 +74,15 @@ class Engine:
         backend: Backend = "auto",
         tell: Tell = nobody,
         next_hop: NextHop = next_hop_mac,
+        form: WireForm = PLAIN,
+        agents: dict[str, Agent] | None = None,
     ) -> None:
         self._hosts, self._testbed, self._cpus, self._backend, self._next_hop = hosts, testbed, cpus, backend, next_hop
         self._tell = tell
+        self._form = form
         ends = (port.host for link in testbed.links.values() if link.path for port in (link.source, link.sink))
         self._binaries = dict.fromkeys(ends, binary) if isinstance(binary, str) else dict(binary)
-        self._agents: dict[str, Agent] = {}
+        self._agents: dict[str, Agent] = {} if agents is None else agents
         self._which_clock: dict[str, bytes] = {}
         self._streams = itertools.cycle(range(1, _LAST_STREAM + 1))
         # Each probe has a separate port, in random order: so a flow that an earlier process left in the DUT is not taken for this one.
@@ -93,7 +99,7 @@ class Engine:
 
     async def offer(self, offer: Offer) -> Outcome:
         """Carry out a trial. Raises ToolFailed, HostError, PortRefused."""
-        whole = await directions_of(self._hosts, self._testbed, offer, next_hop=self._next_hop)
+        whole = await directions_of(self._hosts, self._testbed, offer, next_hop=self._next_hop, form=self._form)
         if offer.broadcast_ratio:  # the engine broadcasts on isolated links only
             whole = [replace(of, isolated=self._testbed.isolates(self._testbed.links[of.link])) for of in whole]
         directions = [each for direction in whole for each in of_streams(direction, offer)]
@@ -163,7 +169,13 @@ class Engine:
         directions = await asyncio.gather(
             *(
                 direction_of(
-                    self._hosts, self._testbed, link, reverse=reverse, source_port=next(self._probe_ports), next_hop=self._next_hop
+                    self._hosts,
+                    self._testbed,
+                    link,
+                    reverse=reverse,
+                    source_port=next(self._probe_ports),
+                    next_hop=self._next_hop,
+                    form=self._form,
                 )
                 for link in links
             )
@@ -179,11 +191,26 @@ class Engine:
     def on(self, cores: Sequence[int]) -> Engine:
         """Return another engine on the same hosts, whose sources send from these cores."""
         cpus = {**self._cpus, **{link.source.host: cores for link in self._testbed.links.values()}}
-        return Engine(self._hosts, self._testbed, cpus, self._binaries, backend=self._backend, tell=self._tell)
+        return Engine(self._hosts, self._testbed, cpus, self._binaries, backend=self._backend, tell=self._tell, form=self._form)
+
+    def through(self, form: WireForm) -> Engine:
+        """Return an engine with the same agents, for frames of this form."""
+        return Engine(
+            self._hosts,
+            self._testbed,
+            self._cpus,
+            self._binaries,
+            backend=self._backend,
+            tell=self._tell,
+            next_hop=self._next_hop,
+            form=form,
+            agents=self._agents,
+        )
 
     async def close(self) -> None:
         """End all agents. The engine can be used again afterwards."""
-        agents, self._agents = list(self._agents.values()), {}
+        agents = list(self._agents.values())
+        self._agents.clear()  # shared with the engines of `through`
         await asyncio.gather(*(agent.close() for agent in agents))
 
     async def _agent(self, role: str) -> Agent:
@@ -239,7 +266,9 @@ class Engine:
         return {of: reply_by_port[of] for of in wanted}
 
     def _open_arguments(self, role: str, port: Port, nth: int, backend: Backend, *, isolated: bool) -> dict[str, Any]:
-        networks = sorted({str(a.network) for link in self._testbed.links.values() for a in link.addresses})
+        networks = {a.network for link in self._testbed.links.values() for a in link.addresses}
+        if (prefix := self._form.nat64) is not None:
+            networks |= {embedded_network(prefix, network) for network in networks if isinstance(network, IPv4Network)}
         link = next((name for name, of in self._testbed.links.items() if port in of.ports), "")
         cpus, apart = self._cpus.get(role) or (), cores_on(self._cpus.get(role), link)
         each = self._testbed.hosts[role].cpus_per_port
@@ -247,7 +276,7 @@ class Engine:
             "port": str(port),
             "iface": port.interface,
             "backend": backend,
-            "guard": {"allow": networks, "isolated": isolated},
+            "guard": {"allow": sorted(map(str, networks)), "isolated": isolated},
         }
         if not apart:
             return arguments

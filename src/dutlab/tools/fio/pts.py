@@ -17,14 +17,12 @@ from dutlab.errors import MeasurementError
 from dutlab.methods.ports import Measured, Row
 from dutlab.plan.cell import Cell
 from dutlab.spec.workloads.fio import FioSetting
-from dutlab.spec.workloads.pts_setting import HISTOGRAM, NOT_REACHED, STIMULI, PtsSetting
+from dutlab.spec.workloads.pts_setting import BEFORE, HISTOGRAM, NOT_REACHED, ROUNDS, STIMULI, PtsSetting
 from dutlab.stats.steady import RANGE_SHARE, SLOPE_SHARE, Steadiness
 from dutlab.tools.fio import write_cache
 from dutlab.tools.fio.output import JobOutput, jobs_of, readings, total
 from dutlab.tools.fio.program import FioResult, Found, doubts_of, drives_of, facts_of, run
 from dutlab.tools.fio.pts_verdict import (
-    BEFORE,
-    ROUNDS,
     Parts,
     before_part,
     bin_s,

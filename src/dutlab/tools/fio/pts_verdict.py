@@ -11,13 +11,26 @@ from functools import partial
 from statistics import fmean
 
 from dutlab.methods.ports import Row
-from dutlab.spec.workloads.pts_setting import DEMANDS, FRESH, HISTOGRAM, NAMES, NOT_REACHED, POINTS, STEADY, STIMULI, PtsSetting
+from dutlab.spec.workloads.pts_setting import (
+    BEFORE,
+    DEMANDS,
+    FRESH,
+    HISTOGRAM,
+    NAMES,
+    NOT_REACHED,
+    POINTS,
+    ROUNDS,
+    STEADY,
+    STIMULI,
+    PtsSetting,
+    cell_name,
+    demand_name,
+)  # fmt: skip
 from dutlab.stats.steady import WINDOW, Steadiness, first_all_steady, steadiness
 from dutlab.subject import of_part, part_figure
 from dutlab.tools.fio.histogram import LEAST_BEYOND, merged, percentile
 from dutlab.tools.fio.output import JobOutput
 
-ROUNDS, BEFORE = "rounds", "preconditioning"
 RECOVERED = 0.9
 """Share of the first load's last rate at which the same load counts as recovered; half of the range that steady state allows."""
 _FIGURES = ("iops", "bytes_per_s", "clat_mean_ns", "clat_max_ns")
@@ -61,10 +74,10 @@ def tracked_values(setting: PtsSetting, parts: Parts) -> dict[str, dict[str, lis
         phases[BEFORE] = {"writes": _by_round(parts, before_part, "iops")}
     if setting.test in DEMANDS:
         threads, depth = setting.demands[0]
-        phases[ROUNDS] = {f"t{threads}q{depth}": _by_round(parts, partial(demand_part, threads=threads, depth=depth), "iops")}
+        phases[ROUNDS] = {demand_name(threads, depth): _by_round(parts, partial(demand_part, threads=threads, depth=depth), "iops")}
     elif setting.test not in {"host-idle-recovery", "cross-stimulus-recovery"}:
         phases[ROUNDS] = {
-            f"r{reads}_{size}": _by_round(parts, partial(part_of, reads=reads, size=size), setting.tracked_figure)
+            cell_name(reads, size): _by_round(parts, partial(part_of, reads=reads, size=size), setting.tracked_figure)
             for reads, size in setting.tracked
         }
     return phases
@@ -163,7 +176,7 @@ def _of_cells(setting: PtsSetting, parts: Parts) -> dict[str, float]:
     for reads, size in setting.cells:
         of = [parts.outputs[part_of(number, reads, size)] for number in window_rounds(setting, parts)]
         extra = _five_nines(of) if setting.test == "latency" else {}
-        figures |= of_part(f"r{reads}_{size}", {**_means(of), **extra})
+        figures |= of_part(cell_name(reads, size), {**_means(of), **extra})
     if setting.test == "write-saturation":
         first = parts.outputs[part_of(1, *setting.cells[0])]
         figures[part_figure("first", "iops")] = first.both.figures["iops"]
@@ -221,7 +234,7 @@ def _of_demand(setting: PtsSetting, parts: Parts) -> dict[str, float]:
     figures: dict[str, float] = {}
     for threads, depth in setting.demands:
         of = [parts.outputs[demand_part(number, threads, depth)] for number in window_rounds(setting, parts)]
-        figures |= of_part(f"t{threads}q{depth}", _means(of))
+        figures |= of_part(demand_name(threads, depth), _means(of))
     for name in POINTS:
         if (output := parts.outputs.get(name)) is not None:
             figures |= of_part(name, response_times(output))
@@ -235,8 +248,8 @@ def operating_points(setting: PtsSetting, parts: Parts) -> dict[str, tuple[int, 
     minimum has the fewest threads and least depth. The middle is nearest to the mean of the IOPS of these two.
     """
     figures = _of_demand(setting, parts)
-    iops = {demand: figures[part_figure(f"t{demand[0]}q{demand[1]}", "iops")] for demand in setting.demands}
-    latency_ns = {demand: figures[part_figure(f"t{demand[0]}q{demand[1]}", "clat_mean_ns")] for demand in setting.demands}
+    iops = {demand: figures[part_figure(demand_name(*demand), "iops")] for demand in setting.demands}
+    latency_ns = {demand: figures[part_figure(demand_name(*demand), "clat_mean_ns")] for demand in setting.demands}
     least = setting.demands[-1]
     quick = [demand for demand in setting.demands if latency_ns[demand] < setting.most_latency_s * 1e9]
     most = max(quick, key=lambda demand: iops[demand]) if quick else min(setting.demands, key=lambda demand: latency_ns[demand])

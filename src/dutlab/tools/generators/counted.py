@@ -184,22 +184,10 @@ class _Sent:
             strangers = strangers_among(received, sent=sent)
             received -= strangers
         places = lost_by_place(before=before, after=after, sent=sent, received=received, reverse=direction.is_back)
-        return Flow(
-            link=direction.name,
-            intended_frames=wanted,
-            sent_frames=sent,
-            refused_frames=wanted - sent,
-            backpressure_frames=min(left.send_dropped, max(0, tried - sent)),
-            received_frames=received,
-            lost_frames=sent - received,
-            duplicated_frames=0,
-            reordered_frames=None,
-            foreign_frames=strangers,
-            sent_seconds=send_report.seconds,
-            mean_frame_bytes=float(asked.frame_bytes),
-            received_bytes=received * asked.frame_bytes,
-            places=places,
-        )
+        return Flow.counted(
+            direction.name, asked=wanted, sent=sent, received=received, seconds=send_report.seconds, frame_bytes=float(asked.frame_bytes),
+            backpressure_frames=min(left.send_dropped, max(0, tried - sent)), foreign_frames=strangers, places=places,
+        )  # fmt: skip
 
     def doubts(self, flow: Flow) -> tuple[Doubt, ...]:
         """Return the doubts that follow from the program's way of sending and from counting at ports."""

@@ -106,19 +106,7 @@ def flow_of(direction: Direction, said: Sent, size: int, *, asked: int | None, b
     sent = said.sent - refused
     wanted = max(said.sent, asked or 0)
     places: Mapping[str, int] = lost_by_place(before=before, after=after, sent=sent, received=said.received, reverse=direction.is_back)
-    return Flow(
-        link=direction.name,
-        intended_frames=wanted,
-        sent_frames=sent,
-        refused_frames=wanted - sent,
-        backpressure_frames=refused,
-        received_frames=said.received,
-        lost_frames=sent - said.received,
-        duplicated_frames=0,
-        reordered_frames=said.out_of_order,
-        foreign_frames=0,
-        sent_seconds=said.seconds,
-        mean_frame_bytes=float(size),
-        received_bytes=said.received * size,
-        places=places,
-    )
+    return Flow.counted(
+        direction.name, asked=wanted, sent=sent, received=said.received, seconds=said.seconds, frame_bytes=float(size),
+        backpressure_frames=refused, reordered_frames=said.out_of_order, places=places,
+    )  # fmt: skip

@@ -163,21 +163,10 @@ def flow_of(heard: PktGenOutputs, size: FrameBytes, *, asked: int | None) -> Flo
     assert sent is not None and received is not None  # noqa: S101, PT018 -- checked above
     require_sent_frames(sent.packets, asked=asked, tool=TOOL, host=heard.sender.host, raw=heard.raw)
     wanted, strangers = max(sent.packets, asked or 0), strangers_among(received.packets, sent=sent.packets)
-    came = received.packets - strangers
-    return Flow(
-        link=heard.direction.name,
-        intended_frames=wanted,
-        sent_frames=sent.packets,
-        refused_frames=wanted - sent.packets,
-        received_frames=came,
-        lost_frames=sent.packets - came,
-        duplicated_frames=0,
-        reordered_frames=None,
-        foreign_frames=strangers,
-        sent_seconds=sent.seconds,
-        mean_frame_bytes=float(size),
-        received_bytes=came * size,
-    )
+    return Flow.counted(
+        heard.direction.name, asked=wanted, sent=sent.packets, received=received.packets - strangers, seconds=sent.seconds,
+        frame_bytes=float(size), foreign_frames=strangers,
+    )  # fmt: skip
 
 
 def readings_of(heard: PktGenOutputs) -> list[ToolReading]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import cast
 
+from dutlab.by_path import named
 from dutlab.choices import GENERATORS
 from dutlab.spec.generators import ENGINE, GeneratorModel
 from dutlab.tools.generator_tool import GeneratorSite, GeneratorTool
 from dutlab.tools.generators.guarded import GuardedGenerator
 from dutlab.tools.generators.stepped import Stepped
-from dutlab.workloads import named
 
 Make = Callable[[GeneratorModel, GeneratorSite], GeneratorTool]
 

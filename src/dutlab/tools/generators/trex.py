@@ -159,19 +159,8 @@ class Trex:
         require_sent_frames(sent, asked=asked, tool=TOOL, host=self._host.name, raw=raw)
         wanted, strangers = max(sent, asked or 0), strangers_among(came, sent=sent)
         mean = sent_bytes / sent if self._model.profile and sent else offer.mix.mean
-        return Flow(
-            link=direction.name,
-            intended_frames=wanted,
-            sent_frames=sent,
-            refused_frames=wanted - sent,
-            received_frames=came - strangers,
-            lost_frames=sent - came + strangers,
-            duplicated_frames=0,
-            reordered_frames=None,
-            foreign_frames=strangers,
-            sent_seconds=seconds,
-            mean_frame_bytes=mean,
-            received_bytes=round((came - strangers) * mean),
+        return Flow.counted(
+            direction.name, asked=wanted, sent=sent, received=came - strangers, seconds=seconds, frame_bytes=mean, foreign_frames=strangers
         )
 
     async def _started(self) -> Client:

@@ -15,6 +15,7 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, nullcontext
 from dataclasses import dataclass, replace
+from ipaddress import IPv4Interface, IPv6Network
 
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import ToolFailed
@@ -28,6 +29,7 @@ from dutlab.spec.cores import cores_on
 from dutlab.spec.links import Link
 from dutlab.spec.testbed import Testbed
 from dutlab.spec.traffic import Directions
+from dutlab.spec.translation import embedded_interface
 from dutlab.spec.tunnels import inner_source, loaded
 from dutlab.spec.workloads.iperf3 import Iperf3Setting, TcpSetting
 from dutlab.spec.workloads.matrix import MatrixSetting
@@ -57,6 +59,8 @@ class _End:
     host: Host
     address: str
     interface: str
+    reached_at: str = ""
+    """Address that a client connects to, if a translator on the path makes it another one."""
 
 
 @dataclass(frozen=True)
@@ -117,8 +121,11 @@ class Iperf3:
         cpus: Mapping[str, Sequence[int]],
         tell: Tell = nobody,
         numbered_links: Sequence[str] = (),
+        *,
+        nat64: IPv6Network | None = None,
     ) -> None:
         self._hosts, self._testbed, self._cpus, self._tell = hosts, testbed, cpus, tell
+        self._nat64 = nat64
         self._numbered = tuple(numbered_links or testbed.through_dut().links)
 
     async def measure(self, cell: Cell) -> Measured:
@@ -170,7 +177,11 @@ class Iperf3:
     def _ends(self, link: Link, near: str, far: str) -> tuple[_End, _End]:
         here, there = link.between(near, far)
         of = {address: port.interface for port, address in zip(link.ports, link.addresses, strict=True)}
-        return _End(near, self._hosts[near], str(here.ip), of[here]), _End(far, self._hosts[far], str(there.ip), of[there])
+        client, server = _End(near, self._hosts[near], str(here.ip), of[here]), _End(far, self._hosts[far], str(there.ip), of[there])
+        if self._nat64 is None or not isinstance(here, IPv4Interface) or not isinstance(there, IPv4Interface):
+            return client, server
+        own, reached_at = (str(embedded_interface(self._nat64, address).ip) for address in (here, there))
+        return replace(client, address=own), replace(server, reached_at=reached_at)
 
     async def _all(self, tests: Sequence[_Test]) -> list[FinishedTest]:
         """Run the tests at once. All servers listen before any client starts."""
@@ -189,7 +200,7 @@ class Iperf3:
             *near.host.system.pinned(cores_on(self._cpus.get(near.name), test.link)),
             PROGRAM,
             "-c",
-            far.address,
+            far.reached_at or far.address,
             "-p",
             str(port),
             "-B",
@@ -222,7 +233,7 @@ class Iperf3:
 
 async def goodput(site: GeneratorSite, cell: Cell) -> Measured:
     """Run workload `iperf3`. Raises as Iperf3.measure."""
-    return await Iperf3(site.hosts, site.testbed, site.cpus, site.tell, site.numbered_links).measure(cell)
+    return await Iperf3(site.hosts, site.testbed, site.cpus, site.tell, site.numbered_links, nat64=site.form.nat64).measure(cell)
 
 
 async def pair(site: GeneratorSite, cell: Cell) -> Measured:
