@@ -120,12 +120,12 @@ BUILD_S: Final = 6 * 3600.0
 BUILD_BYTES: Final = 256 * _MIB
 """Most output bytes of a build; a kernel build that shows its commands prints 100 MB."""
 BUILD_KEPT_BYTES: Final = 64 * _KIB
-"""Bytes kept from the end of a build's output, which says why the build failed."""
+"""Bytes kept from the end of a build's output, which has the reason of a failure."""
 GIT_S: Final = 600.0
 """Time limit of one git command: a work tree of Linux has 80,000 files."""
 PIPE_S: Final = 30.0
 """Time limit until a pipe named as an experiment or testbed is written and closed: its writer may be a script that asks a host."""
-ARTIFACT: Final = FileBound("artifact", 4 << 30, "a hundred demos take 200 MB; larger raw data belongs to an archive of its own")
+ARTIFACT: Final = FileBound("artifact", 4 << 30, "a hundred demos take 200 MB; larger raw data belongs in a separate archive")
 ARTIFACT_FILES: Final = 200_000
 """Most files of an artifact: a hundred runs of 300 trials with six files each."""
 ARTIFACT_INDEX_BYTES: Final = 64 * _MIB

@@ -93,7 +93,7 @@ STYLES: Mapping[str, str] = {
 """Report style → the module whose `contents` makes its tables and plots."""
 
 Bed = Literal["one", "unknown"]
-"""`one`: all modes of a run were measured on one testbed; `unknown`: the run does not say."""
+"""`one`: all modes of a run were measured on one testbed; `unknown`: the run does not record it."""
 
 
 @dataclass(frozen=True)

@@ -210,7 +210,7 @@ class DoubtKind(enum.Enum):
     IMPORTED = (
         Grade.NOTE,
         "imported: another tool measured this; dutlab only read its file",
-        "see the raw file; what it does not say is unknown",
+        "see the raw file; what it does not state is unknown",
     )
     CORRUPTED_FRAMES = (
         Grade.WARNING,
@@ -254,7 +254,7 @@ class DoubtKind(enum.Enum):
     )
     LIMIT_UNEXPLAINED = (
         Grade.WARNING,
-        "flows failed and the DUT's own counters do not say why: it may have been the rate, or the tester",
+        "flows failed and the DUT's own counters do not state why: it may have been the rate, or the tester",
         "lower fill_rate, or stop other work on the machines",
     )
     BOUNDS_UNLIKE = (

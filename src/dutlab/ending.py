@@ -15,7 +15,7 @@ T = TypeVar("T")
 Work = Coroutine[Any, Any, T]
 
 
-async def to_its_end(work: Work[T]) -> T:
+async def run_to_end(work: Work[T]) -> T:
     """Return the result of `work`. A cancellation during `work` is raised after its end, unless `work` raises an error itself."""
     task, cancelled = await _whole(work)
     result = task.result()
@@ -36,7 +36,7 @@ async def ended_by(work: Callable[[], Work[object]]) -> AsyncIterator[None]:
             raise
         raise cancelled from error
     else:
-        await to_its_end(work())
+        await run_to_end(work())
 
 
 class Closable(Protocol):
@@ -57,7 +57,7 @@ async def cancelled(*tasks: asyncio.Future[Any]) -> None:
     """Cancel `tasks` and wait until each has ended; drop their results."""
     for task in tasks:
         task.cancel()
-    await to_its_end(_over(tasks))
+    await run_to_end(_over(tasks))
 
 
 async def _whole(work: Work[T]) -> tuple[asyncio.Task[T], asyncio.CancelledError | None]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
 
-from dutlab.ending import cancelled, to_its_end
+from dutlab.ending import cancelled, run_to_end
 from dutlab.errors import InputError
 from dutlab.hosts.local import LocalHost
 from dutlab.hosts.netns import NetnsHost
@@ -126,7 +126,7 @@ class TrafficEngine:
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        await to_its_end(self.close())
+        await run_to_end(self.close())
 
     async def close(self) -> None:
         """Stop everything that this engine started. Safe to call again."""

@@ -36,7 +36,7 @@ from dutlab.reason import reason_in
 
 
 class DutlabError(Exception):
-    """Root of the tree. `remedy` says what the user can do. Each family has its own exit status."""
+    """Root of the tree. `remedy` is what the user can do. Each family has its own exit status."""
 
     exit_status = 1
 

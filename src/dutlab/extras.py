@@ -25,13 +25,13 @@ def packages_of(extra: str) -> list[str]:
     return [name.strip() for name, _, marker in (line.partition(";") for line in needed) if marker.strip() == f"extra == '{extra}'"]
 
 
-def how_to_add(extra: str) -> str:
+def extra_install_command(extra: str) -> str:
     """Return the command that adds the packages of an extra to this dutlab."""
     names = packages_of(extra)
-    return how_to_install(*names) if names else f"install dutlab with its extra `{extra}`"
+    return install_command(*names) if names else f"install dutlab with its extra `{extra}`"
 
 
-def how_to_install(*names: str) -> str:
+def install_command(*names: str) -> str:
     """Return the command that installs packages where this dutlab finds them: by pipx, uv, or pip of its environment or of the system."""
     return shlex.join([*_as_owner(), *_installer(), *names])
 
@@ -49,7 +49,7 @@ def _installer() -> list[str]:
 
 
 def _elsewhere(home: Path) -> list[str]:
-    """Return the setting that tells pipx where its environments are; empty where they are below their owner's home."""
+    """Return the setting for the folder of pipx's environments; empty where they are below their owner's home."""
     try:
         is_at_home = home.is_relative_to(pwd.getpwuid(Path(sys.prefix).stat().st_uid).pw_dir)
     except KeyError:

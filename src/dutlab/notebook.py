@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from dutlab.errors import InputError
 from dutlab.events import Event
-from dutlab.extras import how_to_add
+from dutlab.extras import extra_install_command
 from dutlab.printable import value_text
 from dutlab.store.cell_figures import counts
 from dutlab.store.find import is_running, run_names
@@ -76,7 +76,7 @@ class DataTable:
         try:
             import pandas as pd  # noqa: PLC0415 - optional
         except ImportError:
-            raise InputError("pandas is not installed", remedy=how_to_add("notebook")) from None
+            raise InputError("pandas is not installed", remedy=extra_install_command("notebook")) from None
         return pd.DataFrame(list(self.rows), columns=list(self.columns))
 
     def to_arrow(self) -> pa.Table:
@@ -84,7 +84,7 @@ class DataTable:
         try:
             import pyarrow as pa  # noqa: PLC0415 - optional
         except ImportError:
-            raise InputError("pyarrow is not installed", remedy=how_to_add("notebook")) from None
+            raise InputError("pyarrow is not installed", remedy=extra_install_command("notebook")) from None
         return pa.table({name: self[name] for name in self.columns})
 
     def _repr_html_(self) -> str:
@@ -241,10 +241,10 @@ def compare(
     """
     from dutlab.report.model.contests import CompareRequest  # noqa: PLC0415 - loads SciPy
     from dutlab.report.questions.compared import compare_runs  # noqa: PLC0415 - as above
-    from dutlab.report.questions.sides import insist_different, open_run  # noqa: PLC0415 - as above
+    from dutlab.report.questions.sides import open_run, require_different_runs  # noqa: PLC0415 - as above
 
     paths = [run.path if isinstance(run, Run) else Path(run) for run in (first, second)]
-    insist_different(paths)
+    require_different_runs(paths)
     sides = [open_run(path) for path in paths]
     pair = compare_runs(sides[:1], sides[1:], CompareRequest(figures=figures, margin=margin, better=better or {}))
     return RunComparison(pair, DataTable(_COMPARED, tuple(_row(c) for c in pair.comparisons)))

@@ -64,6 +64,6 @@ def private_text(path: Path) -> str:
         raise InputError(error.what, remedy=error.remedy) from error
 
 
-def not_for_all() -> None:
+def restrict_umask() -> None:
     """Set the umask so that files and folders that this process creates are not writable for all users."""
     os.umask(os.umask(WRITE_OF_ALL) | WRITE_OF_ALL)

@@ -56,7 +56,7 @@ class HostPower:
         if host not in testbed.hosts:
             raise InputError(f"testbed {testbed.name} has no host {host}", remedy=f"it has {', '.join(testbed.hosts)}")
         if (spec := testbed.hosts[host].power) is None:
-            raise InputError(f"testbed {testbed.name} does not say what switches {host}", remedy=f"write `power:` below {host}")
+            raise InputError(f"testbed {testbed.name} does not state what switches {host}", remedy=f"write `power:` below {host}")
         return cls(host, spec)
 
     def is_on(self) -> bool:
@@ -84,7 +84,7 @@ class HostPower:
                     self.turn(on=True)
             except HostError as error:
                 if attempt == SWITCH_TRIES:
-                    remedy = "switch it on by hand; then `dutlab undo RUN` puts back the rest"
+                    remedy = "switch it on by hand; then `dutlab undo RUN` restores the rest"
                     raise HostError(
                         f"{error.what.removeprefix(f'{self._host}: ')} ({attempt} tries)", host=self._host, remedy=remedy
                     ) from error
@@ -159,7 +159,7 @@ class PlugSwitch:
 def _state(document: Any, name: str) -> bool:  # noqa: ANN401
     state = document.get(name) if isinstance(document, dict) else None
     if not isinstance(state, bool):
-        raise ValueError(f"it answered {str(document)[:SHOWN]!r}, which does not say `{name}`")  # noqa: TRY004 -- an answer, not a call
+        raise ValueError(f"it answered {str(document)[:SHOWN]!r}, which does not state `{name}`")  # noqa: TRY004 -- an answer, not a call
     return state
 
 
@@ -168,14 +168,14 @@ def _tasmota(document: Any, channel: int) -> bool:  # noqa: ANN401
     answer = document if isinstance(document, dict) else {}
     state = answer.get(f"POWER{channel + 1}", answer.get("POWER") if channel == 0 else None)
     if state not in ("ON", "OFF"):
-        raise ValueError(f"it answered {str(document)[:SHOWN]!r}, which does not say POWER{channel + 1}")
+        raise ValueError(f"it answered {str(document)[:SHOWN]!r}, which does not state POWER{channel + 1}")
     return bool(state == "ON")
 
 
 def _mfi(document: Any, channel: int) -> bool:  # noqa: ANN401
     state, _ = number_at(document, f"sensors[{channel}].output")
     if state not in (0, 1):
-        raise ValueError(f"it answered {str(document)[:SHOWN]!r}, which does not say `output` of outlet {channel}")
+        raise ValueError(f"it answered {str(document)[:SHOWN]!r}, which does not state `output` of outlet {channel}")
     return state == 1
 
 
@@ -213,7 +213,7 @@ class IpmiSwitch:
         """Return the reported state."""
         output = self._ask("status").strip()
         if output not in ("Chassis Power is on", "Chassis Power is off"):
-            raise ValueError(f"ipmitool said {output[:SHOWN]!r}")
+            raise ValueError(f"ipmitool printed {output[:SHOWN]!r}")
         return output.endswith("on")
 
     def turn(self, *, on: bool) -> None:
@@ -257,7 +257,7 @@ class RedfishSwitch:
             members = self._get("/redfish/v1/Systems").get("Members")
             names = [str(m.get("@odata.id")) for m in members if isinstance(m, dict)] if isinstance(members, list) else []
             if len(names) != 1:
-                raise ValueError(f"it has {len(names)} systems; say which as `system:`: {', '.join(names[:8]) or 'none'}")
+                raise ValueError(f"it has {len(names)} systems; name one as `system:`: {', '.join(names[:8]) or 'none'}")
             self._system = names[0]
         return self._system
 

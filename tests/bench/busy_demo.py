@@ -24,7 +24,7 @@ from pathlib import Path
 from statistics import median
 
 from dutlab.report.sections.cpu_cost import cpu_cost
-from dutlab.report.sections.disturbed import nearly_nothing_left
+from dutlab.report.sections.disturbed import reason_without_rates
 from dutlab.store.cell_figures import counts
 from dutlab.store.judged import DISTURBED
 from dutlab.store.run_folder import RunFolder
@@ -104,7 +104,7 @@ def shown(title: str, run: RunFolder) -> tuple[Table, tuple[str, ...]]:
     left = sum(r.status == DISTURBED for r in records)
     print(f"\n## {title}\n")
     print(f"{len(records)} trials; {len(aside)} attempts were disturbed and repeated; {left} trials without an undisturbed attempt")
-    busy = nearly_nothing_left(records, [record for _, record in run.set_aside_records()])
+    busy = reason_without_rates(records, [record for _, record in run.set_aside_records()])
     print(f"the run says: {busy or 'nothing of a machine that is too busy'}\n")
     print(f"| cell | {' | '.join(modes)} |\n|---|{'---|' * len(modes)}")
     for cell, of_mode in table.items():

@@ -46,7 +46,7 @@ CROWD_ADDRESSES = ("127.0.0.2", "127.0.0.3", "127.0.0.4")
 _TURN_S = 1.0
 
 
-class Crowd:
+class ConnectionSet:
     """The clients: one thread, since they stand for other machines and shall cost little."""
 
     def __init__(self, address: str) -> None:
@@ -119,7 +119,7 @@ def crowd(address: str, runs: Path) -> None:
     """The process of the clients, until it is terminated: slow ones at once, pages from when the run is there."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard) if soft < hard else (soft, hard))
-    clients, over, are_pages_open = Crowd(address), threading.Event(), False
+    clients, over, are_pages_open = ConnectionSet(address), threading.Event(), False
     signal.signal(signal.SIGTERM, lambda *_: over.set())
     begun_s = time.time()
     while not over.is_set():

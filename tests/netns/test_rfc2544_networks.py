@@ -7,7 +7,7 @@ import json
 from capability import needs
 from cells import setting_of
 from dutlab.dut import family
-from dutlab.methods.carrying import Carrying
+from dutlab.methods.carrying import TrafficWrapper
 from dutlab.methods.ports import Bench, Offer
 from dutlab.methods.rfc2544.networks import networks_of
 from dutlab.runner.device import JournaledDevice
@@ -46,7 +46,7 @@ async def test_frames_go_both_ways_over_256_networks_and_the_routes_to_them_are_
             ("a.back", 256, 256),
         ]
         offer = Offer(("a",), asked.frame_size, Pps(2560), Seconds(1.0), directions=Directions.BOTH)
-        outcome = await Carrying(engine, Traffic(), networks.traffic_of).offer(offer)
+        outcome = await TrafficWrapper(engine, Traffic(), networks.traffic_of).offer(offer)
         assert [(flow.link, flow.intended_frames, flow.balances) for flow in outcome.flows] == [("a", 2560, True), ("a.back", 2560, True)]
         assert all(flow.received_frames > 2000 for flow in outcome.flows), "the tester takes them all in, whatever their destination"
         listed = json.loads((await dut.run(["nft", "-j", "list", "set", "inet", "seen", "to"])).text)

@@ -13,7 +13,7 @@ import pytest
 
 from capability import need_program
 from dutlab.hosts.local import THIS_MACHINE, LocalHost
-from dutlab.sensors.asked import Asked
+from dutlab.sensors.asked import PolledSensor
 from dutlab.sensors.ipmi_local import LocalIpmiLoop
 from dutlab.sensors.sensor import WATCH_COST, SensorSite, Watched
 from dutlab.sensors.watch import make
@@ -49,7 +49,7 @@ def sensor(kind: str, **keys: Any) -> SensorSpec:
 async def read(spec: SensorSpec, *, readings: int = 1, faults: int = 1) -> Watched:
     """What it tells until there are so many readings, or so many faults."""
     asked = make(spec, HERE)
-    assert isinstance(asked, Asked)
+    assert isinstance(asked, PolledSensor)
     await asked.start()
     while len([r for r in asked._readings if r.quantities]) < readings and len(asked._faults) < faults:
         await asyncio.sleep(0.02)
@@ -96,7 +96,7 @@ async def test_a_broker_hands_on_what_a_meter_publishes_now_and_not_what_it_kept
         at = {"address": f"127.0.0.1:{port}", "topic": "plug/power", "user": "reader"}
         for message, keys in (("70.4", {}), ('{"ENERGY": {"Power": 70400}}', {"value": "ENERGY.Power", "scale": 0.001})):
             asked = make(sensor("mqtt", **at, **{"password-from": "T_RIGHT"}, **keys), HERE)
-            assert isinstance(asked, Asked)
+            assert isinstance(asked, PolledSensor)
             await asked.start()
             while not asked._readings:
                 await asyncio.to_thread(say, message)

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from disturbance import interference, record
-from dutlab.analysis.limited import ArrayFacts, Confidence, Core, Facts, LimitCause, Neighbour, Subset, what_limited, what_limited_array
+from dutlab.analysis.limited import ArrayFacts, Confidence, Core, Facts, LimitCause, Neighbour, Subset, limit_of_array, limit_of_result
 from dutlab.analysis.limited.finding import LimitFinding
 from dutlab.physics.ceilings import frames, tcp_goodput
 from dutlab.physics.ceilings.assumed import other_goodputs
@@ -61,10 +61,10 @@ def apu6(product: str, load: str) -> Facts:
 
 def test_the_apu6_is_limited_by_its_processor_but_by_the_line_at_imix_with_vpp_and_danos() -> None:
     for product in ("linux", "openbsd", "vpp", "danos"):
-        found = what_limited(apu6(product, "64b"))
+        found = limit_of_result(apu6(product, "64b"))
         assert (found.limit, found.confidence) == (LimitCause.PER_PACKET, Confidence.LIKELY)
         assert "processor" in found.words
-        mixed = what_limited(apu6(product, "imix"))
+        mixed = limit_of_result(apu6(product, "imix"))
         if product in {"vpp", "danos"}:
             assert (mixed.limit, mixed.confidence) == (LimitCause.LINE, Confidence.SHOWN)
         else:
@@ -92,7 +92,7 @@ def apu2(mtu: int, megabytes: float) -> Facts:
 
 def test_openbsd_at_mtu_1500_is_limited_by_the_cost_of_each_packet() -> None:
     for row in rows("apu2-openbsd-factors.csv"):
-        found = what_limited(apu2(int(row["mtu"]), float(row["mbytes_per_s"])))
+        found = limit_of_result(apu2(int(row["mtu"]), float(row["mbytes_per_s"])))
         assert found.limit is (LimitCause.PER_PACKET if row["mtu"] == "1500" else LimitCause.LINE), row
 
 
@@ -107,10 +107,10 @@ def e302(mode: str) -> Facts:
 
 
 def test_the_e302_9d_routes_at_line_rate_and_is_limited_by_its_processor_once_it_filters() -> None:
-    found = what_limited(e302("router"))
+    found = limit_of_result(e302("router"))
     assert (found.limit, found.confidence) == (LimitCause.LINE, Confidence.SHOWN)
     for mode in ("filter-empty", "filter-default", "nat"):
-        found = what_limited(e302(mode))
+        found = limit_of_result(e302(mode))
         assert (found.limit, found.confidence) == (LimitCause.MODE, Confidence.LIKELY)
 
 
@@ -122,9 +122,9 @@ SMALL = Facts(value=0.21e6, unit="pps", line=frames(TEN_G, 64).pps, pps=0.21e6, 
 
 
 def test_iperf3_with_small_datagrams_is_its_own_limit() -> None:
-    found = what_limited(SMALL)
+    found = limit_of_result(SMALL)
     assert (found.limit, found.confidence) == (LimitCause.GENERATOR, Confidence.SHOWN)
-    assert what_limited(replace(SMALL, generator_core=None)).confidence is Confidence.LIKELY
+    assert limit_of_result(replace(SMALL, generator_core=None)).confidence is Confidence.LIKELY
 
 
 # ---- 32 NVMe drives
@@ -165,7 +165,7 @@ ARRAYS = [
 
 
 def test_each_rung_of_an_array(golden: Golden) -> None:
-    found = [what_limited_array(facts) for facts, _ in ARRAYS]
+    found = [limit_of_array(facts) for facts, _ in ARRAYS]
     assert [f.limit for f in found] == [limit for _, limit in ARRAYS]
     golden.check("limits-arrays.txt", page(found))
 
@@ -223,7 +223,7 @@ POLLS = {"dut_cores": (COOL, HOT), "polling": frozenset({1})}
     ],
 )  # fmt: skip
 def test_each_limit_is_told_from_what_was_measured(facts: dict[str, Any], limit: LimitCause, confidence: Confidence) -> None:
-    found = what_limited(replace(TENTH, **facts))
+    found = limit_of_result(replace(TENTH, **facts))
     assert (found.limit, found.confidence) == (limit, confidence)
     assert found.next_experiment
     assert found.evidence or limit is LimitCause.UNKNOWN
@@ -238,52 +238,52 @@ EASY = replace(TENTH, asked=TENTH.value, sent=TENTH.value, loss_ratio=0.0, neigh
 def test_what_is_said_of_limits_is_the_golden_page(golden: Golden) -> None:
     every = [apu6("linux", "64b"), *(e302(mode) for mode in ("router", "filter-empty", "nat")), SMALL, BLAMED, EASY, FAST]
     every += [replace(FAST, value=9.27e9, most_seen=9.84e9), replace(FAST, value=9.48e9), unknown := Facts(value=1e6, unit="pps")]
-    found = what_limited(unknown)
-    golden.check("limits.txt", page(map(what_limited, every)) + "\n".join((found.next_experiment, *found.missing)) + "\n")
+    found = limit_of_result(unknown)
+    golden.check("limits.txt", page(map(limit_of_result, every)) + "\n".join((found.next_experiment, *found.missing)) + "\n")
 
 
 @pytest.mark.parametrize(
     "veto", [{"void": ("other work disturbed the trial",)}, {"rig": "limited by the rig"}, {"untested": "no upper bound"}]
 )
 def test_a_doubt_that_forbids_it_leaves_nothing_to_blame_on_the_dut(veto: dict[str, Any]) -> None:
-    assert "DUT" in what_limited(BLAMED).words
-    found = what_limited(replace(BLAMED, **veto))
+    assert "DUT" in limit_of_result(BLAMED).words
+    found = limit_of_result(replace(BLAMED, **veto))
     assert "DUT's" not in found.words and not any("DUT's" in o for o in found.others)
     assert next(iter(veto.values()))[0] in found.evidence or next(iter(veto.values())) in found.evidence
 
 
 def test_a_load_that_came_through_whole_says_nothing_of_the_dut() -> None:
-    found = what_limited(EASY)
+    found = limit_of_result(EASY)
     assert (found.limit, found.next_experiment) == (LimitCause.UNKNOWN, "offer more")
     # The same rate with other frames was asked for, too.
     lossy = replace(EASY, value=0.97 * EASY.value, pps=0.97 * EASY.value, loss_ratio=0.03)
-    assert (what_limited(lossy).limit, what_limited(lossy).confidence) != (LimitCause.PER_PACKET, Confidence.LIKELY)
+    assert (limit_of_result(lossy).limit, limit_of_result(lossy).confidence) != (LimitCause.PER_PACKET, Confidence.LIKELY)
     # Less than was asked, at the same rate with other frames, is the DUT's own.
     full = replace(EASY, asked=2 * EASY.value, loss_ratio=0.5)
-    assert (what_limited(full).limit, what_limited(full).confidence) == (LimitCause.PER_PACKET, Confidence.LIKELY)
+    assert (limit_of_result(full).limit, limit_of_result(full).confidence) == (LimitCause.PER_PACKET, Confidence.LIKELY)
 
 
 def test_a_mode_that_is_slower_while_the_dut_idles_is_not_its_processors_work() -> None:
     far = Facts(value=50e6, unit="b/s", streams=1, dut_cores=(COOL,), other_modes={"router": 1e9})
-    assert (what_limited(far).limit, what_limited(far).confidence) == (LimitCause.TCP, Confidence.POSSIBLE)
-    assert what_limited(replace(far, dut_cores=())).limit is LimitCause.MODE
+    assert (limit_of_result(far).limit, limit_of_result(far).confidence) == (LimitCause.TCP, Confidence.POSSIBLE)
+    assert limit_of_result(replace(far, dut_cores=())).limit is LimitCause.MODE
 
 
 def test_a_rig_at_line_rate_leaves_the_line_as_the_limit() -> None:
-    assert what_limited(replace(TENTH, value=9.9e6, rig="headroom 1.01")).limit is LimitCause.LINE
+    assert limit_of_result(replace(TENTH, value=9.9e6, rig="headroom 1.01")).limit is LimitCause.LINE
 
 
 def test_above_its_ceiling_the_assumption_is_at_fault_and_named() -> None:
-    found = what_limited(FAST)  # with MTU 9000 the ceiling is 1e10 * (9000 - 52) / 9038
+    found = limit_of_result(FAST)  # with MTU 9000 the ceiling is 1e10 * (9000 - 52) / 9038
     assert (found.limit, found.confidence) == (LimitCause.LINE, Confidence.LIKELY)
-    assert what_limited(replace(FAST, value=9.27e9, most_seen=9.84e9)).confidence is Confidence.POSSIBLE
+    assert limit_of_result(replace(FAST, value=9.27e9, most_seen=9.84e9)).confidence is Confidence.POSSIBLE
 
 
 def test_above_every_ceiling_there_is_no_verdict() -> None:
     line = frames(TEN_G, 64).pps  # 1e10 / 672
-    found = what_limited(Facts(value=15.88e6, unit="pps", line=line, other_modes={"router": 20e6}))
+    found = limit_of_result(Facts(value=15.88e6, unit="pps", line=line, other_modes={"router": 20e6}))
     assert found.limit is LimitCause.UNKNOWN and "106.7%" in found.evidence[0]
-    assert what_limited(Facts(value=1.01 * line, unit="pps", line=line)).limit is LimitCause.LINE  # a second that two clocks cut
+    assert limit_of_result(Facts(value=1.01 * line, unit="pps", line=line)).limit is LimitCause.LINE  # a second that two clocks cut
 
 
 NUMBERS = st.none() | st.floats(0, 1e12)
@@ -301,7 +301,7 @@ NUMBERS = st.none() | st.floats(0, 1e12)
     )
 )  # fmt: skip
 def test_any_facts_have_a_verdict(facts: Facts) -> None:
-    found = what_limited(facts)
+    found = limit_of_result(facts)
     assert found.words
     assert found.next_experiment
 

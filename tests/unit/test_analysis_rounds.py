@@ -100,9 +100,9 @@ def test_a_comparison_of_rounds_says_so_and_what_would_do() -> None:
     cells = [noisy(dice, 6, 0.9 if n == 0 else 1.0) for n in range(33)]
     found = compare([pair(cell, str(n)) for n, cell in enumerate(cells)])
     assert [c.verdict for c in found] == [Verdict.WORSE] + [Verdict.NO_DIFFERENCE] * 32
-    assert found[0].why == "p = 0.031 among 33 comparisons for a change beyond 4 % (6 rounds, swapped in all ways)"
+    assert all(fact in found[0].why for fact in ("p = 0.031", "33 comparisons", "4 %", "6 rounds"))
     too_few = compare([pair(cell, str(n), leave=1) for n, cell in enumerate(cells)])
     assert {c.verdict for c in too_few} == {Verdict.NO_DIFFERENCE}
-    assert too_few[0].why == "too few rounds to prove any among 33 comparisons; 6 are enough"
+    assert "too few rounds" in too_few[0].why and "6" in too_few[0].why
     assert all(of.could_prove for of in found)
     assert not any(of.could_prove for of in too_few)

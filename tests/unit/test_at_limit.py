@@ -7,7 +7,7 @@ import pytest
 from dutlab.errors import InputError, MeasurementError
 from dutlab.methods.at_limit import frames_at_limit
 from dutlab.methods.ports import Offer
-from dutlab.report.model.flame import Flame, alone_and_whole, boxes, folded
+from dutlab.report.model.flame import Flame, boxes, folded, own_and_total_shares
 from dutlab.report.plots.flame_plot import flame_plot
 from dutlab.spec.loader import load_experiment
 from dutlab.spec.mixes import Mix
@@ -63,11 +63,11 @@ no stack
 
 
 def test_a_function_has_its_own_share_and_that_of_what_it_called():
-    alone, whole = alone_and_whole(folded(TEXT))
+    alone, whole = own_and_total_shares(folded(TEXT))
     assert alone == {"copy": pytest.approx(0.6), "tcp_send": pytest.approx(0.2), "idle": pytest.approx(0.2)}
     assert (whole["write"], whole["iperf3"], whole["swapper"]) == pytest.approx((0.8, 0.8, 0.2))
     # A function that calls itself counts once a sample.
-    assert alone_and_whole(folded("a;f;f 10\n"))[1]["f"] == 1.0
+    assert own_and_total_shares(folded("a;f;f 10\n"))[1]["f"] == 1.0
 
 
 def test_boxes_lie_in_the_box_that_called_them_and_are_drawn_with_their_change():

@@ -124,7 +124,7 @@ def test_both_at_once_fill_both_queues():
 def test_a_queue_that_never_drains_has_no_time_and_a_note():
     found = run(Home({UP: 98 * MS}, drains_s=1e6))
     assert "settle_s" not in found.figures[UP] and "settle_s" not in found.figures[BOTH]
-    assert [note for note in found.notes if note.startswith("a: its queues were not empty")]
+    assert [note for note in found.notes if note.startswith("a: ") and "not empty" in note]
 
 
 def test_a_load_that_ends_early_has_no_result():
@@ -160,7 +160,7 @@ def test_no_connections_and_no_iperf3_are_said():
     assert not [name for name in found.figures[BOTH] if "handshake" in name or name == "round_trips_per_min"]
     with pytest.raises(MeasurementError, match="nothing sends TCP"):
         asyncio.run(measure(Bench(Home({})), cell_of("bloat", load="up", connections_per_s=0.0)))
-    with pytest.raises(MeasurementError, match="no frame of the probe"):
+    with pytest.raises(MeasurementError, match="the probe"):
         run(Home({}, lost=1.0))
 
 

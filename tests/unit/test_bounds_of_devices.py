@@ -19,7 +19,7 @@ from dutlab.hosts.bounded import run_bounded
 from dutlab.hosts.local import LocalHost
 from dutlab.power import HostPower
 from dutlab.sensors import asked, mqtt, snmp
-from dutlab.sensors.asked import Asked
+from dutlab.sensors.asked import PolledSensor
 from dutlab.sensors.meter import Meter, make
 from dutlab.sensors.oddities import Amount, FaultTally, in_range
 from dutlab.sensors.sensor import SensorSite
@@ -133,7 +133,7 @@ def test_a_number_that_no_meter_shows_is_a_fault_of_the_reading_and_not_the_end_
     assert found.faults and not [s for s in found.samples if s.name == "wall"]
 
 
-async def _watch(sensor: Asked):
+async def _watch(sensor: PolledSensor):
     await sensor.start()
     while len(sensor._faults) < 2:
         await asyncio.sleep(0.01)

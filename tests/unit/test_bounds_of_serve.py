@@ -16,7 +16,7 @@ import pytest
 
 from dutlab.bounds import CONNECTIONS, DESCRIPTORS_KEPT
 from dutlab.serve import connections
-from dutlab.serve.connections import Crowd, capacity
+from dutlab.serve.connections import ConnectionSet, capacity
 from dutlab.serve.server import ServeRequest, listening, server_of
 from processes import LIMIT_S, eventually
 
@@ -89,7 +89,7 @@ def test_a_second_request_on_an_open_connection_has_its_time_too(monkeypatch: py
 
 def test_an_address_has_a_limit_and_others_have_room(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "CONNECTIONS_OF_ADDRESS", 3)
-    crowd = Crowd(5)
+    crowd = ConnectionSet(5)
     assert [crowd.admit("a") for _ in range(4)] == [True, True, True, False]
     assert [crowd.admit("b") for _ in range(3)] == [True, True, False], "all are five"
     crowd.left(SimpleNamespace(), "a")  # type: ignore[arg-type]

@@ -107,7 +107,7 @@ async def test_a_variable_that_is_named_is_passed_and_no_host_s_password_ever_is
 
 def test_every_door_says_what_its_child_sees() -> None:
     """A new call that starts a program names its environment, or is listed above with what it starts."""
-    starts = {"run", "Popen", "create_subprocess_exec", "create_subprocess_shell", "check_output", "check_call", "call", "start_apart"}
+    starts = {"run", "Popen", "create_subprocess_exec", "create_subprocess_shell", "check_output", "check_call", "call", "start_in_session"}
     root = Path(dutlab.__file__).parent
     silent = set[str]()
     for path in root.rglob("*.py"):
@@ -115,7 +115,7 @@ def test_every_door_says_what_its_child_sees() -> None:
             if not isinstance(call, ast.Call) or "env" in {k.arg for k in call.keywords}:
                 continue
             match call.func:
-                case ast.Attribute(value=ast.Name(id="subprocess" | "asyncio"), attr=name) | ast.Name(id="start_apart" as name):
+                case ast.Attribute(value=ast.Name(id="subprocess" | "asyncio"), attr=name) | ast.Name(id="start_in_session" as name):
                     if name in starts and not (isinstance(call.func, ast.Attribute) and call.func.value.id == "asyncio" and name == "run"):
                         silent.add(path.relative_to(root).as_posix())
     assert silent <= OWN.keys(), silent - OWN.keys()

@@ -142,7 +142,7 @@ def test_what_fails_is_measured_again_where_that_is_asked_for(runs: Path, monkey
         return dict.fromkeys(least, second)
 
     monkeypatch.setattr(GateRuns, "again", again)
-    monkeypatch.setattr("dutlab.runner.recovery.builds_its_lab", lambda _: False)  # these runs have no testbed
+    monkeypatch.setattr("dutlab.runner.recovery.builds_lab", lambda _: False)  # these runs have no testbed
     monkeypatch.setattr("dutlab.tools.engine.binary.find_engine", Path)
     status, kind, _ = said(runs / NEW, "--baseline", runs / GONE, "--confirm", "1min")
     assert asked and all(label.startswith("router · ") for label, _ in asked)

@@ -13,7 +13,7 @@ import pytest
 from jsonschema import validate
 
 from dutlab.cli.main import dutlab, main
-from dutlab.cli.manner import Manner
+from dutlab.cli.manner import CommonOptions
 from dutlab.errors import InputError
 from dutlab.plan.plan import Plan
 from fake_run import Wanted, build
@@ -56,24 +56,24 @@ def at_a_terminal(monkeypatch: pytest.MonkeyPatch, *, agrees: bool) -> list[str]
 def test_a_run_of_hours_is_begun_only_when_somebody_at_the_terminal_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = at_a_terminal(monkeypatch, agrees=False)
     with pytest.raises(InputError, match="nothing was measured"):
-        Manner().insist_on_time(LONG)
+        CommonOptions().insist_on_time(LONG)
     assert len(asked) == 1 and "42 h 08 min" in asked[0]
     at_a_terminal(monkeypatch, agrees=True)
-    Manner().insist_on_time(LONG)
+    CommonOptions().insist_on_time(LONG)
 
 
 def test_nobody_is_asked_with_yes_with_a_short_budget_or_of_an_hour_and_less(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = at_a_terminal(monkeypatch, agrees=False)
-    Manner(yes=True).insist_on_time(LONG)
-    Manner(budget_s=600.0).insist_on_time(LONG)
-    Manner().insist_on_time(LONG.model_copy(update={"estimate_s": 3600.0}))
+    CommonOptions(yes=True).insist_on_time(LONG)
+    CommonOptions(budget_s=600.0).insist_on_time(LONG)
+    CommonOptions().insist_on_time(LONG.model_copy(update={"estimate_s": 3600.0}))
     assert asked == []
     with pytest.raises(InputError):
-        Manner(budget_s=7200.0).insist_on_time(LONG)
+        CommonOptions(budget_s=7200.0).insist_on_time(LONG)
 
 
 def test_a_pipe_goes_on_and_says_how_long_it_takes(capsys: pytest.CaptureFixture[str]) -> None:
-    Manner().insist_on_time(LONG)
+    CommonOptions().insist_on_time(LONG)
     said = capsys.readouterr()
     assert said.out == "" and "42 h 08 min" in said.err
 

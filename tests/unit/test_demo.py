@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from dutlab.cli import run
-from dutlab.cli.manner import Manner
+from dutlab.cli.manner import CommonOptions
 
 
 @pytest.mark.parametrize(
@@ -19,12 +19,12 @@ from dutlab.cli.manner import Manner
     ],
 )
 def test_each_demo_is_an_example_on_a_lab_of_its_own(monkeypatch: pytest.MonkeyPatch, words: list[str], experiment: str, lab: str) -> None:
-    def carried_out(_: Manner, given, _options) -> None:
+    def carried_out(_: CommonOptions, given, _options) -> None:
         print(f"carried out: {given.experiment.name} on {given.experiment.testbed}")
 
     monkeypatch.setattr(run, "become_root", lambda: None)
-    monkeypatch.setattr(Manner, "carry_out", carried_out)
-    monkeypatch.setattr(Manner, "finish", lambda *_: None)
+    monkeypatch.setattr(CommonOptions, "carry_out", carried_out)
+    monkeypatch.setattr(CommonOptions, "finish", lambda *_: None)
     monkeypatch.setattr(run, "tell", print)
     done = CliRunner().invoke(run.demo, words, catch_exceptions=False)
     *before, told = done.output.splitlines()

@@ -253,7 +253,7 @@ def test_a_link_that_goes_down_is_not_called_other_work(tmp_path: Path) -> None:
             )
             keep(run, attempts, record(n) if n == 6 else void)
             attempts.once_more(n, AttemptReason.DISTURBED, "") if n == 1 else None
-        assert not attempts.any_disturbed and "link unsteady" in attempts.nearly_all_void
+        assert not attempts.any_disturbed and "link unsteady" in attempts.reason_not_to_repeat
         keep(run, attempts, record(1, repeat=1))
     found = gather(run.path, run.path)
     assert found.busy == "" and "other work" not in found.repeated.lower() and "5 trials" in found.repeated

@@ -45,9 +45,7 @@ def test_a_slower_port_costs_the_rest_of_its_line_rate() -> None:
     found = only(found_on(with_card("in0", speed_mbps=1000)), "speed-mismatch")
     assert found.price.percent == pytest.approx(90) and found.where == ("dut:in0",)
     no_speed = InventoryLink("a", PORTS, HOPS)
-    assert (
-        "its other end source:e0 has 10000" in only(found_on(with_card("in0", speed_mbps=1000), links=(no_speed,)), "speed-mismatch").what
-    )
+    assert "source:e0 has 10000" in only(found_on(with_card("in0", speed_mbps=1000), links=(no_speed,)), "speed-mismatch").what
     assert only(found_on(with_card("e1", duplex="half")), "half-duplex").price.percent == 50
 
 
@@ -58,7 +56,7 @@ def test_offloads_that_could_be_on_are_named_with_the_words_of_ethtool() -> None
     assert found.undo[0].command == "ethtool -K e0 gro off tso off"
     assert found.price.percent == 75  # of the two the dearer, TSO
     checksums = only(found_on(with_card("e0", offloads_off_by_choice=["rx-checksumming"])), "offloads-off")
-    assert checksums.price.percent is None and "no published figure was found: " in checksums.price.source
+    assert checksums.price.percent is None and "no published figure" in checksums.price.source
     veth = only(found_on(with_card("e0", kind="veth", offloads_off_by_choice=off)), "offloads-off")
     assert veth.price.percent == pytest.approx(100 * (9 - 5) / 9)
     assert veth.cure[0].command == "ethtool -K e0 gro on"
@@ -85,7 +83,7 @@ def test_all_queues_on_one_core_and_the_generator_on_that_of_its_card() -> None:
     found = only(found_on(with_card("e0", irqs=one)), "irq-one-core")
     assert "all 2 queues" in found.what and found.price.percent == 50
     assert found.undo[0].command == "echo 0-3 > /proc/irq/40/smp_affinity_list"
-    assert "core 1, where the generator runs" in only(found_on(healthy(), pinned={"source": (1,)}), "irq-one-core").what
+    assert "core 1" in only(found_on(healthy(), pinned={"source": (1,)}), "irq-one-core").what
     assert found_on(healthy(), pinned={"source": (3,)}) == []
 
 

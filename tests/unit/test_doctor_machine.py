@@ -177,7 +177,5 @@ def test_two_threads_of_one_core_that_sender_and_dut_are_bound_to_are_one_core()
 
 def test_the_tracking_of_a_lab_is_that_of_the_whole_machine_and_a_person_changes_it() -> None:
     full = {"sysctls": {"net.netfilter.nf_conntrack_max": "100"}, "firewall": {"tracked_connections": 95}}
-    assert (
-        "outside of its namespaces: sysctl" in only(found_on(with_host("dut", **full), one_machine=True), "conntrack-full").cure[0].by_hand
-    )
+    assert "sysctl" in only(found_on(with_host("dut", **full), one_machine=True), "conntrack-full").cure[0].by_hand
     assert only(found_on(with_host("dut", **full)), "conntrack-full").price.percent == 95

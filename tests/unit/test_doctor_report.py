@@ -55,8 +55,7 @@ def test_the_report_has_each_finding_once_and_the_largest_impact_first(run: Path
     report = gather(run, run)
     assert [f.kind for f in report.findings] == ["narrow-slot", "governor"]
     page = html([report], {report.name: []})
-    assert page.index("65.7 % of line rate") < page.index("the frequency governor of the cores is")
-    assert "What distorts results on this testbed" in page
+    assert page.index("65.7 % of line rate") < page.index("frequency governor")
     assert "<code>/sys/bus/pci/devices/0000:03:00.0/current_link_width</code>: 1 of 8" in page
     (told,) = [row for row in json.loads(json_data([report]))["runs"][0]["findings"] if row["kind"] == "narrow-slot"]
     assert told["price"] == {"percent": 65.7, "of": "line rate with 1518-byte frames", "source": "computed: 1 - 0.421 / 1.23"}
@@ -86,7 +85,7 @@ def test_a_damaged_file_of_findings_is_a_fault_and_without_one_there_is_no_secti
 def test_what_costs_more_than_noise_is_a_warning_in_every_record_and_the_rest_a_note() -> None:
     cheap = replace(FINDING, price=Price(0.4, "TCP goodput", "computed"))
     assert [d.kind.grade for d in doubts_of([FINDING, cheap, HOSTILE])] == [Grade.WARNING, Grade.NOTE, Grade.NOTE]
-    assert doubts_of([FINDING])[0].detail.endswith("expected cost: 65.7 % of line rate with 1518-byte frames")
+    assert "65.7 % of line rate" in doubts_of([FINDING])[0].detail
 
 
 def test_the_terminal_has_evidence_price_cure_and_undo_as_on_the_golden_page(golden: Golden) -> None:

@@ -55,7 +55,7 @@ def test_a_small_payload_costs_what_headers_take_of_a_link_that_is_full() -> Non
     way = [{**STEP, "link_gts": 5.0, "link_gts_most": 5.0, "link_width": 2, "link_width_most": 2, "payload_bytes": 128}]
     found = {f.kind: f for f in found_on(with_card("e0", pcie=way))}["small-payload"]
     assert found.price.percent == pytest.approx(100 * (1 - (128 / 152) / (256 / 280)))
-    assert found.cure[0].command.startswith("by hand: add pci=pcie_bus_perf to the kernel's command line (Linux)")
+    assert found.cure[0].by_hand and "pci=pcie_bus_perf" in found.cure[0].by_hand
     roomy = [{**STEP, "payload_bytes": 128}]
     assert only(found_on(with_card("e0", pcie=roomy)), "small-payload").price.percent == 0
 
@@ -67,4 +67,4 @@ def test_sleeping_links_have_no_price_of_their_own_and_say_why() -> None:
     assert found.price.percent is None and "36.5 MB/s became 55.7" in found.price.source
     assert found.undo[0].command == "echo powersave > /sys/module/pcie_aspm/parameters/policy"
     facts["source"]["pcie_aspm_policy"] = "performance"  # and yet the link sleeps: the kernel has no say in it
-    assert only(found_on(facts), "pcie-power").cure[0].command == "by hand: disable ASPM in the BIOS"
+    assert "BIOS" in (only(found_on(facts), "pcie-power").cure[0].by_hand or "")

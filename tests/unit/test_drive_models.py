@@ -198,7 +198,7 @@ def test_what_the_testbed_does_not_say_is_not_known(tmp_path: Path) -> None:
     assert "write_iops or write_bytes_per_s" in words
     done = CliRunner().invoke(dutlab, ["plan", str(tmp_path / "e.yaml")])
     assert done.exit_code == 0, done.output
-    assert f"from server:d1 to server:d6, each: {words}" in " ".join(done.output.split())
+    assert f"server:d1 to server:d6, each: {words}" in " ".join(done.output.split())
 
 
 @pytest.mark.parametrize(

@@ -130,7 +130,7 @@ def test_the_page_has_every_mode_of_every_family():
 def test_the_page_says_in_which_sources_a_family_was_read_and_that_it_never_ran(name, versions):
     heading = next(line for line in MODES_PAGE.splitlines() if line.startswith("## ") and f"`{name}`" in line)
     section = " ".join(MODES_PAGE.partition(f"\n{heading}\n")[2].partition("\n## ")[0].split())
-    assert "never run on a machine" in section
+    assert "never run" in section
     assert all(version in section for version in versions)
 
 
@@ -205,7 +205,7 @@ async def test_a_ruleset_that_nft_would_not_take_back_is_never_flushed():
 @pytest.mark.parametrize(("came_from", "refused"), [("172.16.0.9", True), ("192.0.2.9", False), ("", False)])
 async def test_a_login_that_a_policy_would_cut_is_refused_before_anything_changes(came_from, refused):
     end, dut = RequiringEnd(REQUIRED), ScriptedHost({"SSH_CONNECTION": (0, f"{came_from}\n")})
-    with pytest.raises(HostError, match=r"its login comes from 172\.16\.0\.9") if refused else nullcontext():
+    with pytest.raises(HostError, match=r"login .*172\.16\.0\.9") if refused else nullcontext():
         await end.insist(dut, LAB)
     assert not [command for command in dut.ran if "xfrm policy add" in command]
 

@@ -160,7 +160,7 @@ async def test_what_the_kernel_does_not_have_is_named_with_what_to_do_and_never_
 async def test_a_value_that_the_kernel_refuses_is_said_with_host_and_answer(machine):
     with pytest.raises(HostError) as refused:
         await knob("offloads", "lro on, gro off").apply({"dut": machine})
-    assert refused.value.host == "dut" and "lro of in-a to on: Could not change" in refused.value.what
+    assert refused.value.host == "dut" and all(part in refused.value.what for part in ("lro", "in-a", "Could not change"))
     assert "generic-receive-offload off" in machine.files()["ethtool-k"], "the others are set all the same"
 
 
@@ -183,7 +183,7 @@ async def test_commands_are_run_in_order_each_on_its_host_and_undone_from_the_la
     assert log.read_text() == "sink\ndut\n"
     good, bad = await made.verify(hosts)
     assert good.passed and not bad.passed
-    assert (bad.what, bad.found) == ("gro off on dut: `echo it is not >&2; exit 3` ends with 0", "status 3: it is not")
+    assert bad.what.startswith("gro off on dut: ") and bad.found == "status 3: it is not"
 
 
 def test_the_mtu_is_of_every_host_on_the_links_and_other_knobs_are_the_duts():

@@ -131,18 +131,14 @@ async def test_frames_that_do_not_behave_and_another_firewall_are_noticed_whatev
         "link b: it arrives translated to 172.16.11.1", "link b: a new flow from outside is dropped",
     }  # fmt: skip
     dut = await applied("freebsd-pf", "router", ipfw="on")
-    assert await failed("freebsd-pf", "router", dut) == {"no other firewall: net.inet.ip.fw.enable is not 1": "1"}
+    ((what, found_value),) = (await failed("freebsd-pf", "router", dut)).items()
+    assert "net.inet.ip.fw.enable" in what and found_value == "1"
 
 
 async def test_the_way_back_keeps_the_login_that_walks_it() -> None:
     dut = found("freebsd-pf")
     steps = await family("freebsd-pf").modes["nat"].undo(dut, E302)
-    assert [(s.argv[0], s.why) for s in steps] == [
-        ("pfctl", "no rule of the mode, and a state for the login"),
-        ("sh", "pf on, as it was found"),
-        ("pfctl", "the pf ruleset as it was found"),
-        ("sysctl", "forwarding and the like as they were found"),
-    ]
+    assert [s.argv[0] for s in steps] == ["pfctl", "sh", "pfctl", "sysctl"], "the login, pf, the ruleset, forwarding"
     assert "port 22 flags any keep state (sloppy)" in steps[0].stdin
 
 
@@ -194,7 +190,7 @@ async def test_what_a_flush_resets_and_no_list_shows_is_put_back() -> None:
     for exchange in (taken, back):
         exchange.stdin = exchange.stdin.replace("set reassemble yes\n", "set reassemble yes\nset syncookies always\n")
     steps = await family("freebsd-pf").modes["router"].undo(dut, E302)
-    text = next(step.stdin for step in steps if step.why == "the pf ruleset as it was found")
+    text = next(step.stdin for step in reversed(steps) if step.argv[0] == "pfctl")
     assert {"set reassemble yes", "set syncookies always", "table <admins> persist const { 192.0.2.7 198.51.100.0/24 }"} <= {
         *text.splitlines()
     }
@@ -205,9 +201,10 @@ async def test_what_a_flush_resets_and_no_list_shows_is_put_back() -> None:
 async def test_every_stateful_ruleset_of_ours_sets_the_limit_of_states_and_the_record_says_it(name: str, mode: str) -> None:
     dut = await applied(name, mode)
     checks = await family(name).modes[mode].verify(dut, E302, ProberOf(mode))
-    assert ("pf's limit of states is 100000000", "100000000") in {(c.what, c.found) for c in checks}
+    assert "100000000" in {c.found for c in checks if "limit of states" in c.what}
     dut.exchanges = [e for e in dut.exchanges if "100000000" not in e.stdout]
-    assert await failed(name, mode, dut) == {"pf's limit of states is 100000000": "100000"}
+    ((what, limit),) = (await failed(name, mode, dut)).items()
+    assert "limit of states" in what and limit == "100000"
 
 
 async def test_the_systems_own_ruleset_keeps_its_options_and_its_limit_which_the_record_says() -> None:
@@ -216,7 +213,7 @@ async def test_the_systems_own_ruleset_keeps_its_options_and_its_limit_which_the
     assert loaded.startswith("set limit table-entries 400000\n")
     assert loaded.count("pass in quick on ixl") == 8, "each pair of networks in each direction"
     checks = await family("pfsense").modes["filter-own"].verify(dut, E302, ProberOf("filter-own"))
-    assert ("pf's limit of states is the system's own", "100000") in {(c.what, c.found) for c in checks}
+    assert "100000" in {c.found for c in checks if "limit of states" in c.what}
     next(e for e in dut.exchanges if e.argv == ("cat", "/tmp/rules.debug")).status = 1
     with pytest.raises(HostError, match=r"/tmp/rules.debug"):
         await family("pfsense").modes["filter-own"].apply(dut, E302)

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from dutlab.ending import cancelled, closing, ended_by, to_its_end
+from dutlab.ending import cancelled, closing, ended_by, run_to_end
 from dutlab.errors import HostError, MeasurementError
 from dutlab.hosts.local import LocalHost
 
@@ -41,7 +41,7 @@ def begun(work):
 
 
 async def test_work_that_is_cancelled_at_each_step_is_done_and_says_so_afterwards():
-    task, steps = begun(lambda steps: to_its_end(steps.carry_out()))
+    task, steps = begun(lambda steps: run_to_end(steps.carry_out()))
     assert isinstance(await outcome(task), asyncio.CancelledError)
     assert steps.done == 3
 
@@ -49,7 +49,7 @@ async def test_work_that_is_cancelled_at_each_step_is_done_and_says_so_afterward
     async def three():
         return 3
 
-    assert await to_its_end(three()) == 3
+    assert await run_to_end(three()) == 3
 
 
 async def test_an_error_of_the_clean_up_is_not_lost_since_somebody_was_cancelled():
@@ -122,7 +122,7 @@ async def test_tasks_have_ended_when_they_were_cancelled_also_for_who_is_cancell
         try:
             await asyncio.sleep(60)
         finally:
-            await to_its_end(Steps(lambda: outer).carry_out())
+            await run_to_end(Steps(lambda: outer).carry_out())
 
     async def work():
         await asyncio.sleep(0)

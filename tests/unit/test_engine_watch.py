@@ -64,7 +64,7 @@ def test_a_load_too_short_for_a_reading_tells_its_rates_at_its_end():
     long.see(SentSoFar(9, 9, 9 * S, 9000, 9000, 0), ArrivedSoFar(9, 9, 14 * S, 9000, 0, 9000, latency_count=0, latency_sum_ns=0))
     seen.clear()
     for watch in (short, long):
-        watch.tell_whole(flow)
+        watch.report_finished(flow)
     assert seen == [("a.back", {"offered_pps": 1000.0, "received_pps": 900.0, "lost_pps": 100.0})]
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from dutlab.cli.expected_rates import expected_body, expected_rates
-from dutlab.cli.manner import Manner
-from dutlab.cli.one_workload import Where, given_workload
+from dutlab.cli.manner import CommonOptions
+from dutlab.cli.one_workload import MeasureOptions, given_workload
 from dutlab.errors import InputError
 from dutlab.plan.cell import Cell
 from dutlab.plan.trials import make_plan
@@ -59,7 +59,7 @@ def test_the_next_search_of_the_run_expects_what_it_found(workload, tmp_path):
     run = new_run(tmp_path, of)
     for number, (one, lower) in enumerate(zip(of, (1234567.25, 4e5), strict=True), 1):
         run.write_trial(record(number, one, lower), {})
-    where = Where((), None, None, (), 1, Path("runs"), None, Manner())
+    where = MeasureOptions((), None, None, (), 1, Path("runs"), None, CommonOptions())
     body = expected_body(run.path, workload, [64], where)
     definition = given_workload(DATA, workload, {**BODY[workload], "frame_sizes": [64], "links": [["a"]], **body}, ())
     (trial,) = make_plan(definition.experiment, bed_of(definition)).trials

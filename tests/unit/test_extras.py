@@ -31,31 +31,31 @@ def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize("extra", FOR_USERS)
 def test_an_extra_is_named_by_its_packages_because_no_index_has_dutlab(extra: str) -> None:
     assert sorted(extras.packages_of(extra)) == sorted(ASKED[extra])
-    command = extras.how_to_add(extra)
+    command = extras.extra_install_command(extra)
     assert "dutlab[" not in command
     assert shlex.split(command)[-len(ASKED[extra]) :] == extras.packages_of(extra)
 
 
 def test_a_clone_takes_the_pip_of_its_own_environment() -> None:
-    assert shlex.split(extras.how_to_install("keyring>=25")) == [sys.executable, "-m", "pip", "install", "keyring>=25"]
+    assert shlex.split(extras.install_command("keyring>=25")) == [sys.executable, "-m", "pip", "install", "keyring>=25"]
 
 
 def test_pipx_injects_into_the_environment_by_its_name_and_where_it_is(environment: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (environment / "pipx_metadata.json").touch()
     home = environment.parents[1]
-    assert extras.how_to_install("keyring>=25") == f"env PIPX_HOME={home} pipx inject dutlab-night 'keyring>=25'"
+    assert extras.install_command("keyring>=25") == f"env PIPX_HOME={home} pipx inject dutlab-night 'keyring>=25'"
     monkeypatch.setattr(extras.pwd, "getpwuid", lambda _: type("Entry", (), {"pw_dir": str(home.parent)}))
-    assert extras.how_to_install("keyring>=25") == "pipx inject dutlab-night 'keyring>=25'"
+    assert extras.install_command("keyring>=25") == "pipx inject dutlab-night 'keyring>=25'"
 
 
 def test_uv_installs_into_the_environment_of_its_tool(environment: Path) -> None:
     (environment / "uv-receipt.toml").touch()
-    assert extras.how_to_install("paho-mqtt>=2") == f"uv pip install --python {environment} 'paho-mqtt>=2'"
+    assert extras.install_command("paho-mqtt>=2") == f"uv pip install --python {environment} 'paho-mqtt>=2'"
 
 
 def test_an_environment_without_pip_takes_the_systems(environment: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(extras, "find_spec", lambda _: None)
-    assert extras.how_to_install("keyring>=25") == f"python3 -m pip --python {sys.executable} install 'keyring>=25'"
+    assert extras.install_command("keyring>=25") == f"python3 -m pip --python {sys.executable} install 'keyring>=25'"
 
 
 def test_root_lets_the_user_install_whose_dutlab_it_is(environment: Path) -> None:
@@ -63,9 +63,9 @@ def test_root_lets_the_user_install_whose_dutlab_it_is(environment: Path) -> Non
     (environment / "pipx_metadata.json").touch()
     os.chown(environment, 1, 1)
     owner = environment.owner()
-    assert extras.how_to_install("keyring>=25").startswith(f"sudo -u {owner} ")
+    assert extras.install_command("keyring>=25").startswith(f"sudo -u {owner} ")
     os.chown(environment, 54321, 54321)  # whom nobody knows here, as in a container
-    assert extras.how_to_install("keyring>=25").startswith("sudo env PIPX_HOME=")
+    assert extras.install_command("keyring>=25").startswith("sudo env PIPX_HOME=")
 
 
 def test_no_message_and_no_page_tells_users_to_ask_an_index_for_dutlab() -> None:
@@ -88,4 +88,4 @@ def test_a_command_that_lacks_its_packages_names_the_command_that_adds_them() ->
     without = "import sys; sys.modules['distributed'] = None; from dutlab.cli.main import main; main()"
     told = subprocess.run([sys.executable, "-c", without, "campaign", "scheduler"], capture_output=True, text=True, timeout=300)
     assert told.returncode == 2
-    assert extras.how_to_add("fleet") in told.stderr
+    assert extras.extra_install_command("fleet") in told.stderr

@@ -18,7 +18,7 @@ from dutlab.spec.drives import DriveSpec, parse_size
 from dutlab.spec.known import FAMILY_MODES, MDRAID
 from dutlab.spec.shape import TestbedBounds
 from dutlab.spec.workloads.fio import FioSetting, FioWorkload, sections
-from dutlab.tools.fio.drives import FoundDrive, find, find_own_array, insist_unused, insist_within
+from dutlab.tools.fio.drives import FoundDrive, find, find_own_array, require_space_on_drives, require_unused_drives
 from dutlab.tools.fio.histogram import merged, percentile, percentiles
 from dutlab.tools.fio.output import cached_reads, jobs_of, rates_now, readings, total
 from dutlab.tools.fio.program import FioResult, _jobs_of, doubts_of, job_file
@@ -305,10 +305,10 @@ def cell_of(**options):
 def test_a_job_that_would_begin_beyond_the_end_of_its_drive_is_refused():
     drives = {"d1": FoundDrive("server:d1", "/dev/nvme0n1", 1 << 30), "d2": FoundDrive("server:d2", "/dev/nvme1n1", 1)}
     for numjobs, step in (("4", "256M"), ("1", "2G"), ("4", "25%"), ("8", "0")):
-        insist_within([cell_of(numjobs=numjobs, offset_increment=step)], drives)
+        require_space_on_drives([cell_of(numjobs=numjobs, offset_increment=step)], drives)
     for numjobs, step in (("5", "256M"), ("3", "512M"), ("5", "25%")):
         with pytest.raises(TestbedError, match=f"server:d1: job {numjobs} .*{1 << 30}"):
-            insist_within([cell_of(numjobs=numjobs, offset_increment=step)], drives)
+            require_space_on_drives([cell_of(numjobs=numjobs, offset_increment=step)], drives)
 
 
 def found_on(host, **how):
@@ -317,10 +317,10 @@ def found_on(host, **how):
 
 def test_a_drive_in_use_or_of_the_system_or_with_the_number_of_another_is_refused_where_it_will_be_written():
     host = Lsblk({"path": "/dev/sdx", "mountpoints": ["/data"]})
-    insist_unused(found_on(host))
+    require_unused_drives(found_on(host))
     assert "look" not in host.asked
     with pytest.raises(TestbedError, match="/data"):
-        insist_unused(found_on(host, written={"d1"}))
+        require_unused_drives(found_on(host, written={"d1"}))
     assert "look" in host.asked
     # A serial number that two drives have is refused with both.
     with pytest.raises(TestbedError, match="/dev/sdx, /dev/sdy") as both:
@@ -331,7 +331,7 @@ def test_a_drive_in_use_or_of_the_system_or_with_the_number_of_another_is_refuse
     signatures = "signature /dev/sdx gpt at 0x200\nsignature /dev/sdx2 ext4 at 0x438\n"
     host = Lsblk({"path": "/dev/sdx", "mountpoints": [None], "children": [part]}, signatures=signatures)
     with pytest.raises(TestbedError) as all_reasons:
-        insist_unused(found_on(host, written={"d1"}))
+        require_unused_drives(found_on(host, written={"d1"}))
     assert all(why in str(all_reasons.value) for why in ("mounted at /", "gpt", "ext4"))
 
 
@@ -357,7 +357,7 @@ def test_a_job_that_was_told_to_go_on_after_errors_has_figures_and_a_count_of_th
     if told is not None:
         document["jobs"][0]["job options"]["continue_on_error"] = told
     (job,) = jobs_of(document)
-    assert (job.went_on, job.errors) == (goes_on, 1024)
+    assert (job.continued_after_errors, job.errors) == (goes_on, 1024)
 
 
 def test_bins_of_several_hosts_are_added_and_percentiles_taken_from_the_sum():

@@ -84,11 +84,11 @@ def test_a_run_comes_in_once_and_another_of_its_name_is_refused(database: FleetD
         index.add(moved, "s3://away/" + FIRST, {})
         assert index.places([FIRST, SECOND, "none"]) == {FIRST: "s3://away/" + FIRST, SECOND: str(folder / SECOND)}
         answer = ask_source(index, "SELECT DISTINCT run FROM samples")
-        assert answer.rows == [] and "out of reach from here: 1 runs" in answer.notes[0], "the second has no samples"
+        assert answer.rows == [] and len(answer.notes) == 1 and ": 1 runs" in answer.notes[0], "the second has no samples"
         other.rename(tmp_path / SECOND)
         record = next((tmp_path / SECOND).glob("trials/*/record.json"))
         record.write_text(record.read_text().replace("2026-", "2025-"))
-        with pytest.raises(StoreError, match="another run of the fleet has this name"):
+        with pytest.raises(StoreError, match="this name"):
             index.add(tmp_path / SECOND, "elsewhere", {})
         assert index.places([SECOND]) == {SECOND: str(folder / SECOND)} and count_runs(index, Wanted()) == 2, "nothing half done"
 
@@ -123,7 +123,7 @@ def test_commands_ask_the_fleet_that_the_environment_names(database, folder, mon
     assert told(fetch, FIRST) == f"{folder / FIRST}\n", "it can be read where it is"
     with opened_fleet(database) as index:
         index.add(folder / FIRST, f"/far/away/{FIRST}", {})
-    with pytest.raises(InputError, match=f"on another machine, and in no object store: /far/away/{FIRST}"):
+    with pytest.raises(InputError, match=f"/far/away/{FIRST}"):
         told(fetch, FIRST, SECOND)
 
 

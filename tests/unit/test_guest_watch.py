@@ -86,7 +86,7 @@ async def test_a_guest_that_answers_nothing_is_killed_and_started_again(watch: G
 
     watch.brought = {"dut": booted}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(guest_watch, "until_it_answers", lambda *_: booted())
+        patch.setattr(guest_watch, "wait_for_answer", lambda *_: booted())
         with pytest.raises(GuestLost, match="it does not answer"):
             await watch.during(cut())
     assert not guest_power.runs(before) and guest_power.kernel(tmp_path, "dut") != before

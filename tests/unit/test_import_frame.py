@@ -222,7 +222,8 @@ def test_what_no_importer_foresaw_is_a_fault_of_its_file_and_the_others_are_read
     (tmp_path / "good").write_bytes(FIO.read_bytes())
     trials, faults = read_files("fio", [tmp_path / "odd", tmp_path / "good"], ImportOptions())
     assert [bool(trial.why) for trial in trials] == [True, False]
-    assert [fault.partition(": ")[2] for fault in faults] == ["cannot be read: ZeroDivisionError: of the importer"]
+    (fault,) = faults
+    assert "odd" in fault and "ZeroDivisionError" in fault
 
 
 def test_a_file_of_any_name_is_imported_and_kept(tmp_path):

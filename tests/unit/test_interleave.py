@@ -12,7 +12,7 @@ from dutlab.cli.main import main
 from dutlab.errors import InputError
 from dutlab.plan.trials import TURNS, Turns
 from dutlab.runner.execution import RunOptions
-from dutlab.runner.in_turn import alone_words, resume_in_turn
+from dutlab.runner.in_turn import resume_in_turn, resumed_alone_warning
 from dutlab.runner.run import Work
 from dutlab.spec.loader import given_experiment
 from dutlab.store.run_folder import RunFolder
@@ -31,9 +31,9 @@ def test_chance_draws_each_round_anew_and_the_seed_draws_it_again():
 
 def test_runs_are_beside_one_another_where_they_took_the_same_turns():
     a, b = (Turns(runs=("a", "b"), place=place, seed=3) for place in range(2))
-    assert a.is_beside(b)
-    assert not a.is_beside(a)
-    assert not a.is_beside(b.model_copy(update={"runs": ("x", "b")}))
+    assert a.is_interleaved_with(b)
+    assert not a.is_interleaved_with(a)
+    assert not a.is_interleaved_with(b.model_copy(update={"runs": ("x", "b")}))
     assert Turns.of({TURNS: b.model_dump(mode="json")}) == b
     assert Turns.of({}) is Turns.of({TURNS: {"runs": []}}) is None
 
@@ -95,5 +95,5 @@ async def test_only_all_of_the_runs_that_took_turns_go_on_in_turn(tmp_path: Path
     ):
         with pytest.raises(InputError, match=said):
             await resume_in_turn(given_, [options(tmp_path)] * len(given_), lambda _: pytest.fail("nobody is told of anything"))
-    assert alone_words(RunFolder.open(by_itself)) is None
-    assert "shared with b" in str(alone_words(RunFolder.open(a)))
+    assert resumed_alone_warning(RunFolder.open(by_itself)) is None
+    assert "shared with b" in str(resumed_alone_warning(RunFolder.open(a)))

@@ -210,7 +210,8 @@ def test_the_report_has_a_row_a_length_and_a_line_where_fragments_begin(tmp_path
     (section,) = report.sections
     rows = [[c.median if isinstance(c, Figure) else c for c in r.cells] for r in section.tables[0].rows]
     assert rows[2][:5] == ["a", "1473", 2.0, 49e3, 40e3] and len(rows) == 4
-    assert section.words == ("router: link a: a step.",)
+    (words,) = section.words
+    assert words.startswith("router: link a")
     (curve,) = section.curves
     assert [(m.x, m.words) for m in curve.moments] == [(1472.0, "whole up to 1472")]
     assert curve.slug in {plot.name for plot in plots_of(report)}

@@ -97,7 +97,7 @@ def test_several_tests_in_one_file_are_repeats_and_one_without_an_end_is_said() 
     )
     assert [t.measured.figures["a"]["goodput_bps"] for t in (first, second)] == [2.19e9, 2.20e9]
     assert first.cell == second.cell
-    assert ["it ended early: it has no summary" in d.detail for d in first.measured.doubts] == [True]
+    assert [(d.kind, "no summary" in d.detail) for d in first.measured.doubts] == [(DoubtKind.TOOL_INCOMPLETE, True)]
 
 
 STAMP = "Fri Nov 27 02:28:03 2026 host iperf3[41]: "

@@ -62,8 +62,8 @@ def test_an_import_has_a_trial_a_run_and_the_rates_of_processes_at_once_are_adde
     assert two.measured.figures == {"a": {"made_pps": 7.0}}
     assert [row["made_pps"] for row in two.measured.tables["processes"]] == [4.0, 3.0]
     (trial,) = imported("e302.txt", "".join(line for line in TWO_AT_ONCE.splitlines(keepends=True) if not line.startswith("2 ")))
-    assert "some made frames for 1 s, others for 2 s" in trial.measured.doubts[0].detail
-    with pytest.raises(InputError, match=r"x\.txt: no line of it is one of ipgen's"):
+    assert "1 s" in trial.measured.doubts[0].detail and "2 s" in trial.measured.doubts[0].detail
+    with pytest.raises(InputError, match=r"x\.txt: .*ipgen"):
         imported("x.txt", "Packet generation benchmark. pktsize=46 start\n")
 
 
@@ -125,18 +125,19 @@ def test_a_trial_runs_a_process_a_stream_pinned_to_cores_of_the_testbed():
 
 def test_before_the_first_trial_its_version_and_cores_are_looked_at():
     assert asyncio.run(check(site(), [cell(streams=3)])) == "1.30"
-    with pytest.raises(ToolFailed, match=r"3 streams need as many cores, and source gives 1 \(0\)"):
+    with pytest.raises(ToolFailed, match=r"3 streams .* source gives 1 \(0\)"):
         asyncio.run(check(site(0), [cell(streams=3)]))
     missing = cell_of("generation", generator=IpgenModel(program="/nonexistent/ipgen"), work="frames")
-    with pytest.raises(ToolMissing, match="ipgen is not installed; build it from"):
+    with pytest.raises(ToolMissing) as caught:
         asyncio.run(check(site(), [missing]))
+    assert (caught.value.tool, caught.value.host, bool(caught.value.remedy)) == ("ipgen", "source", True)
 
 
 def test_a_benchmark_without_a_figure_is_one_sentence(tmp_path):
     program = tmp_path / "ipgen"
     program.write_text("#!/bin/sh\necho no memory >&2; exit 3\n")
     program.chmod(0o755)
-    with pytest.raises(ToolFailed, match="its benchmark ended with 3 and no figure: no memory"):
+    with pytest.raises(ToolFailed, match=r"ended with 3\b.*no memory"):
         asyncio.run(generation(site(), cell_of("generation", generator=IpgenModel(program=str(program)), work="frames")))
 
 

@@ -100,7 +100,7 @@ def test_a_rate_that_it_does_not_reach_is_a_doubt_although_it_says_nothing(monke
 
 def test_frames_that_still_move_in_its_last_interval_and_more_received_than_sent_are_doubts():
     at_rest, moving = (parse_log(line(tx=1000, rx=rx))[0][0] for rx in (990, 1002))
-    assert still_moving(moving) == "its counters moved in its last interval: sent 1000 frames/s, received 990 frames/s"
+    assert "1000 frames/s" in still_moving(moving) and "990 frames/s" in still_moving(moving)
     assert still_moving(replace(at_rest, offered_pps=0, received_pps=0)) == ""
     flow = flow_of(direction(), moving, 64, wanted(duration=1.0))
     assert [(d.kind, d.detail) for d in negative_loss(flow)] == [(DoubtKind.NEGATIVE_LOSS, "sent 1000, received 1002")]
@@ -108,7 +108,7 @@ def test_frames_that_still_move_in_its_last_interval_and_more_received_than_sent
 
 def test_a_field_that_its_log_lacks_is_named(monkeypatch):
     monkeypatch.setenv("IPGEN_LACKS", "RX")
-    with pytest.raises(ToolFailed, match="a log that cannot be read: line 1: no RX"):
+    with pytest.raises(ToolFailed, match="line 1: no RX"):
         offered(monkeypatch, wanted())
 
 
@@ -118,9 +118,10 @@ def test_a_script_counts_in_layer_3_and_in_whole_seconds_and_each_end_has_port_g
 
 
 def test_a_program_or_a_port_that_is_not_there_is_told(monkeypatch):
-    with pytest.raises(ToolMissing, match="ipgen is not installed; build it from"):
+    with pytest.raises(ToolMissing) as caught:
         offered(monkeypatch, wanted(), program="/nonexistent/ipgen")
-    with pytest.raises(ToolMissing, match=r"sends and receives in one process, and eth77 is not here; give the ends .* the same machine"):
+    assert caught.value.tool == "ipgen" and caught.value.remedy
+    with pytest.raises(ToolMissing, match=r"eth77\b"):
         offered(monkeypatch, wanted(), interface="eth77")
 
 

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from dutlab.choices import METHODS
 from dutlab.cli.verify import verify
 from dutlab.methods.known import CASES, Known
-from dutlab.methods.known.case import Found
+from dutlab.methods.known.case import MethodResult
 from dutlab.methods.known.counts import BURST
 from dutlab.methods.known.rates import POLICED_PPS
 from dutlab.methods.ports import Bench, Latency
@@ -31,12 +31,12 @@ class Count:
     def __init__(self, frames):
         self.frames = frames
 
-    async def wronged(self):
+    async def altered_frames(self):
         return self.frames
 
 
-def measured(name, simulation, wronged=0):
-    return asyncio.run(BY_NAME[name].measure(Bench(simulation), Count(wronged)))
+def measured(name, simulation, altered_frames=0):
+    return asyncio.run(BY_NAME[name].measure(Bench(simulation), Count(altered_frames)))
 
 
 def loses(frames):
@@ -169,7 +169,7 @@ def test_what_does_not_go_together_is_refused_before_anything_is_built(words: li
 
 
 def test_what_a_path_delays_without_the_device_does_not_count() -> None:
-    (held,) = Found("latency", {"100%/tl_ns": 5_060_000.0}, "").against("delay 5 ms", [("100%/tl_ns", 5e6, 1e5)], beyond=50_000)
+    (held,) = MethodResult("latency", {"100%/tl_ns": 5_060_000.0}, "").against("delay 5 ms", [("100%/tl_ns", 5e6, 1e5)], beyond=50_000)
     assert (held.found, held.holds) == (5_010_000.0, True)
-    (none,) = Found("latency", {}, "nothing came").against("delay 5 ms", [("100%/tl_ns", 5e6, 1e5)], beyond=50_000)
+    (none,) = MethodResult("latency", {}, "nothing came").against("delay 5 ms", [("100%/tl_ns", 5e6, 1e5)], beyond=50_000)
     assert (none.found, none.holds, none.why) == (None, False, "nothing came")

@@ -108,6 +108,6 @@ def test_the_section_has_every_share_and_the_knee(tmp_path):
     assert [len(line.points) for line in curve.lines] == [6, 6]
     assert any("rises steeply after 100 %" in words for words in section.words)
     rates = [words for words in section.words if "kpps" in words]
-    assert rates == ["router, 64, link a: the rate is 100 kpps a link, as given."], "the rate is told once, with one number of digits"
+    assert len(rates) == 1 and "100 kpps" in rates[0], "the rate is stated once, with one number of digits"
     assert any("trials last 10 s, RFC 8219" in words for words in section.deviations)
     assert "latency-1-a" in {plot.name for plot in plots_of(report)}

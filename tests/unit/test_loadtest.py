@@ -280,10 +280,7 @@ def test_a_ramp_without_saturation_says_so_instead_of_a_number(section):
     value = row(section, "danos", "a")["saturation_pps"]
     assert isinstance(value, Missing) and "not reached" in value.why
     assert any(words.startswith("danos") and "without saturation" in words for words in section.words)
-    assert any(
-        "vpp, imix, a, both directions: at most 6.6 kpps" in words and "after the ramp began, at 6.4 kpps" in words
-        for words in section.words
-    )
+    assert any(words.startswith("vpp, imix, a, both") and "6.6 kpps" in words and "6.4 kpps" in words for words in section.words)
 
 
 def test_the_curve_shows_offered_and_received_and_marks_the_saturated_second(section):

@@ -13,7 +13,7 @@ from ruamel.yaml import YAML
 
 from dutlab import labs
 from dutlab.cli.main import dutlab, main
-from dutlab.cli.manner import Manner
+from dutlab.cli.manner import CommonOptions
 from dutlab.cli.measure import measure
 from dutlab.cli.one_workload import default_mode, given_workload, lab_of
 from dutlab.cli.two_ports import split_words
@@ -119,8 +119,8 @@ def test_a_lab_is_one_that_stands_by_its_label_or_one_to_build_by_its_name(monke
 def test_a_run_takes_the_lab_of_its_option_in_place_of_the_files(monkeypatch: pytest.MonkeyPatch, said: Callable[..., Said]) -> None:
     taken: list[LoadedExperiment] = []
     monkeypatch.setattr("dutlab.cli.run.become_root", lambda: None)
-    monkeypatch.setattr(Manner, "carry_out", lambda _, given, __: taken.append(given))
-    monkeypatch.setattr(Manner, "finish", lambda _, __: None)
+    monkeypatch.setattr(CommonOptions, "carry_out", lambda _, given, __: taken.append(given))
+    monkeypatch.setattr(CommonOptions, "finish", lambda _, __: None)
     Path("e.yaml").write_text("experiment: x\ntestbed: t.yaml\nfactors: {mode: [router]}\nworkloads: [{path-mtu: {}}]\n")
     said("run", "e.yaml", "--lab", "three-node-ssh")
     assert [str(given.experiment.testbed) for given in taken] == ["lab three-node-ssh"]

@@ -22,7 +22,7 @@ from keyrings.alt.file import PlaintextKeyring
 from dutlab.errors import HostError
 from dutlab.hosts.local import LocalHost
 from dutlab.sensors import asked
-from dutlab.sensors.asked import Asked
+from dutlab.sensors.asked import PolledSensor
 from dutlab.sensors.meter import make
 from dutlab.sensors.oddities import Amount, oddities
 from dutlab.sensors.sensor import WATCH_COST, SensorSite, Watched
@@ -48,7 +48,7 @@ def url(answers: Answers) -> Iterator[str]:
         yield url
 
 
-async def read(spec: MeterSensor, enough: Callable[[Asked], Any]) -> Watched:
+async def read(spec: MeterSensor, enough: Callable[[PolledSensor], Any]) -> Watched:
     """What the meter told until there is `enough`."""
     sensor = make(spec, HERE)
     told = list[float]()
@@ -252,7 +252,7 @@ def test_what_makes_readings_doubtful_is_said_and_right_ones_have_no_doubt(golde
         ({"url": "http://192.0.2.1", "model": "shelly", "value": "a.b"}, "say either model"),
         ({"url": "http://192.0.2.1", "value": "a..b"}, "not a place in JSON"),
         ({"url": "http://192.0.2.1", "model": "shelly", "user": "x"}, "belong together"),
-        ({"url": "http://192.0.2.1", "model": "shelly", "certificate": "0" * 64}, "the address says http"),
+        ({"url": "http://192.0.2.1", "model": "shelly", "certificate": "0" * 64}, "certificate"),
         ({"url": "http://192.0.2.1", "model": "shelly", "scale": 0}, "a number other than 0"),
         ({"url": "http://192.0.2.1/a b", "model": "shelly"}, "a character"),
     ],

@@ -15,7 +15,7 @@ import pytest
 from dutlab.errors import HostError
 from dutlab.hosts.local import LocalHost
 from dutlab.power import HostPower
-from dutlab.sensors.asked import Asked
+from dutlab.sensors.asked import PolledSensor
 from dutlab.sensors.meter import make
 from dutlab.sensors.sensor import SensorSite, Watched
 from dutlab.spec.power import PlugPower
@@ -88,7 +88,7 @@ def spec(url: str, **keys: Any) -> MeterSensor:
 
 async def read(of: MeterSensor) -> Watched:
     sensor = make(of, HERE)
-    assert isinstance(sensor, Asked)
+    assert isinstance(sensor, PolledSensor)
     await sensor.start()
     while not sensor._readings and not sensor._faults:
         await asyncio.sleep(0.01)

@@ -85,7 +85,7 @@ def test_a_line_or_an_answer_of_ipgen_that_lacks_any_one_member_is_read_or_what_
         assert all(fault.startswith("line 1: ") for fault in faults), place
     answer = {"framesize": {"64": {"bps": "1", "curpps": "2", "limitpps": "3"}}}
     for key in ("curpps", "limitpps"):
-        with pytest.raises(ValueError, match=f"not an answer of ipgen's RFC 2544 test: KeyError.*{key}"):
+        with pytest.raises(ValueError, match=f"KeyError.*{key}"):
             parse_answer(json.dumps(without(answer, ("framesize", "64", key))))
 
 

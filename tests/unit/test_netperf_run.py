@@ -110,5 +110,5 @@ def test_what_netperf_says_beside_a_result() -> None:
     "text", ["", "hello\n", "9402.35\n", "1 2 3 4\n", STREAM[: STREAM.index("131072")], UDP[: UDP.index("212992           ")]]
 )
 def test_a_file_without_a_whole_test_is_refused_by_its_name(text: str) -> None:
-    with pytest.raises(InputError, match=r"runs/asus.txt: no test of netperf in it reached its end"):
+    with pytest.raises(InputError, match=r"runs/asus\.txt: .*netperf"):
         read(text)

@@ -9,7 +9,7 @@ from ipaddress import ip_address, ip_interface
 import pytest
 
 from dutlab.hosts.port_in_use import in_use, unusable
-from dutlab.hosts.port_survey import Said, Socket, read_port, sockets_of
+from dutlab.hosts.port_survey import Socket, SurveyOutput, read_port, sockets_of
 
 # ip -d -j address show (iproute2 6.1), shortened
 ETH1 = {
@@ -26,7 +26,7 @@ ETH1 = {
 }
 LEASED = {"family": "inet", "local": "192.0.2.7", "prefixlen": 24, "scope": "global", "dynamic": True, "valid_life_time": 43012}
 VLAN = {"ifname": "eth1.10", "link": "eth1", "flags": ["UP"], "mtu": 1500, "link_type": "ether", "linkinfo": {"info_kind": "vlan"}}
-QUIET = Said([ETH1], [{"dst": "10.0.1.0/24", "dev": "eth1"}], [], [], {"speed": "10000"}, 0.0)
+QUIET = SurveyOutput([ETH1], [{"dst": "10.0.1.0/24", "dev": "eth1"}], [], [], {"speed": "10000"}, 0.0)
 
 
 def reasons(said, login=""):

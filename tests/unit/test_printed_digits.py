@@ -107,7 +107,7 @@ def test_a_column_that_varies_beside_equal_settings_is_a_repeat_and_that_is_said
         return
     assert [t.cell.params for t in trials] == [{"streams": 4}, {"streams": 4}, {"streams": 8}, {"streams": 8}]
     assert {t.measured.facts["repeats_told_apart_by"] for t in trials} == {column}
-    assert [t.measured.notes for t in trials] == [[f"rows that differ only in {column} are repeats: no setting is named so"], [], [], []]
+    assert [len(t.measured.notes) for t in trials] == [1, 0, 0, 0] and column in trials[0].measured.notes[0]
 
 
 def test_a_column_of_such_a_name_by_which_no_two_lines_of_equal_settings_differ_stays_a_setting() -> None:

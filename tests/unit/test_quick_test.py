@@ -51,7 +51,7 @@ def test_a_device_that_loses_a_little_at_any_rate_has_a_pdr_and_no_half_load():
     figures = found.figures["a"]
     assert "ndr/lower_pps" not in figures and figures["pdr/lower_pps"] == pytest.approx(100_000, rel=0.03)
     assert not [name for name in figures if name.startswith("half")]
-    assert any(note.startswith("no latency at half load") for note in found.notes)
+    assert any("half load" in note for note in found.notes)
 
 
 def test_a_scale_shortens_every_trial_and_is_said():
@@ -116,29 +116,28 @@ def test_each_size_has_a_row_and_a_sentence(run):
     assert isinstance(first.cells[1], Figure) and first.cells[1].median == pytest.approx(1e5, rel=0.03)
     assert all(isinstance(cell, Missing) for cell in (second.cells[1], second.cells[2], second.cells[-1]))
     of_64, of_1518 = (words for words in section.words if "-byte frames: " in words)
-    assert of_64.startswith("64-byte frames: NDR ") and "median latency at half of the NDR 1" in of_64
-    assert re.search(r"NDR [0-9.]+ kpps \([0-9.]+ Mb/s on the wire\)", of_64)
-    assert of_1518 == "1518-byte frames: NDR not found, PDR not found, no latency at half load."
-    assert any(words.startswith("No latency at half load: no rate without loss") for words in section.words)
+    assert re.search(r"^64-byte frames: NDR [0-9.]+ kpps \([0-9.]+ Mb/s", of_64) and "median latency" in of_64
+    assert of_1518.count("not found") == 2 and "half load" in of_1518
+    assert any(words.startswith("No latency at half load") for words in section.words), "the reason is a sentence"
 
 
 def test_a_rate_that_no_trial_missed_is_said_as_a_bound(run):
     folder = run(imported(64, Dut(1e9)))
     (words,) = (words for words in gather(folder.path, folder.path).sections[0].words if "-byte frames: " in words)
-    assert re.search(r"NDR ≥ [0-9.]+ \w?pps( \([^)]*\))?: no upper bound was found in ", words), words
+    assert re.search(r"NDR ≥ [0-9.]+ \w?pps( \([^)]*\))?: no upper bound", words), words
 
 
 def test_what_is_not_known_is_said_on_the_page_and_on_the_terminal(run):
     folder = run(imported(64, Dut(100_000.0)), unknown=["the way back"], rig="generator-alone")
     (section,) = gather(folder.path, folder.path).sections
-    assert section.unknown == ("the way back", "what the sink takes: the headroom is that of the generator alone")
-    assert "Not known: the way back." in list(sentences(read_run(folder.path)))
+    assert section.unknown[0] == "the way back" and len(section.unknown) == 2 and "generator alone" in section.unknown[1]
+    assert any("Not known" in line and "the way back" in line for line in sentences(read_run(folder.path)))
 
 
 @pytest.mark.parametrize(("rig", "said"), [("looped", False), (None, True)])
 def test_a_rig_that_was_looped_leaves_nothing_unknown(run, rig, said):
     folder = run(imported(64, Dut(1e5)), rig=rig)
-    assert any("it could not be calibrated" in line for line in sentences(read_run(folder.path))) is said
+    assert any("not be calibrated" in line for line in sentences(read_run(folder.path))) is said
     (section,) = gather(folder.path, folder.path).sections
     assert bool(section.unknown) is said
 
@@ -146,10 +145,8 @@ def test_a_rig_that_was_looped_leaves_nothing_unknown(run, rig, said):
 def test_a_scale_and_short_trials_are_deviations(run):
     folder = run(imported(64, Dut(100_000.0), scale=0.1))
     (section,) = gather(folder.path, folder.path).sections
-    assert section.deviations == (
-        "quick-test: trials last 0.1 s, RFC 2544 section 24 asks for at least 60 s",
-        "quick-test: every duration is 0.1 of what a quick test takes",
-    )
+    trials, scaled = section.deviations
+    assert "0.1 s" in trials and "RFC 2544 section 24" in trials and "every duration is 0.1" in scaled
     assert any("Every duration is 0.1" in words for words in section.words)
 
 
@@ -165,7 +162,6 @@ def test_over_ipv6_the_suite_is_given_sizes_that_hold_a_probe(run):
     folder = run(imported(84, Dut(100_000.0)), addresses=addresses)
     (folder.path / "testbed.yaml").write_text("testbed: x\n")
     first, *_, last = sentences(read_run(folder.path))
-    assert first == (
-        "Frames went out of eth1 (2001:db8:1::2) to the box at 2001:db8:1::1, and came back from 2001:db8:2::1 to eth2 (2001:db8:2::2)."
-    )
+    route = ["eth1 (2001:db8:1::2)", "2001:db8:1::1,", "2001:db8:2::1", "eth2 (2001:db8:2::2)"]
+    assert sorted(route, key=first.index) == route, "the ports and addresses in the order of the path"
     assert last.endswith("--mode as-found --size rfc5180")

@@ -18,7 +18,7 @@ from disturbance import record
 from dutlab.hosts.local import LocalHost
 from dutlab.plan.plan import Trial
 from dutlab.runner import execution
-from dutlab.runner.execution import RunOptions, shortest_to_front
+from dutlab.runner.execution import RunOptions, move_shortest_to_front
 from dutlab.runner.journal import Journal
 from dutlab.runner.records import TrialOutput
 from dutlab.runner.run import Work
@@ -79,7 +79,7 @@ def test_the_shortest_trial_goes_first_and_the_others_keep_their_order() -> None
     left = deque(
         Trial(number=n, cell=cell_of("iperf3"), group=1, estimate_s=s, ceilings={}) for n, s in ((1, 3.0), (2, 2.0), (3, 1.0), (4, 1.0))
     )
-    shortest_to_front(left)
+    move_shortest_to_front(left)
     assert [trial.number for trial in left] == [3, 1, 2, 4]
 
 
@@ -144,7 +144,7 @@ async def test_a_disturbed_trial_is_done_again_after_the_others_and_the_shortest
         async def said(value: object, *_: object) -> object:
             return value
 
-        for name, value in {"into_mode": ((), ""), "as_applied": {}, "stayed_in_mode": None, "lost_state": "", "lost_mode": ""}.items():
+        for name, value in {"into_mode": ((), ""), "as_applied": {}, "require_same_mode": None, "lost_state": "", "lost_mode": ""}.items():
             monkeypatch.setattr(execution, name, partial(said, value))
         monkeypatch.setattr(execution, "carry_out", carried)
         device = SimpleNamespace(mode=None, restarted=False, put_back=partial(said, False))

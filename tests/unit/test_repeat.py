@@ -72,7 +72,7 @@ def test_on_another_testbed_the_seed_and_so_the_order_stay(run: RunFolder, tmp_p
 def test_a_testbed_without_the_runs_links_is_refused(run: RunFolder, tmp_path: Path) -> None:
     bed = given_testbed(BED, tmp_path / "bed.yaml")
     less = bed.model_copy(update={"name": "less", "links": {"z": next(iter(bed.links.values()))}})
-    with pytest.raises(InputError, match="testbed less has no link a, b"):
+    with pytest.raises(InputError, match=r"testbed less .*link a, b"):
         to_repeat(run.path, testbed=(less, BED), trusted=False)
 
 
@@ -80,7 +80,7 @@ def test_a_run_that_was_changed_since_it_ended_is_refused(run: RunFolder) -> Non
     run.write_manifest()
     to_repeat(run.path, testbed=None, trusted=False)
     (run.path / "experiment.yaml").write_bytes(b"changed")
-    with pytest.raises(InputError, match=r"was changed since it ended: changed: experiment\.yaml"):
+    with pytest.raises(InputError, match=r"changed: experiment\.yaml"):
         to_repeat(run.path, testbed=None, trusted=True)
 
 

@@ -97,8 +97,8 @@ async def test_each_goal_has_its_bounds_by_mode_and_size(run_of, tmp_path):
     assert {y for _, y in lower.points} == {ndr["lower bound"].median} and {y for _, y in upper.points} == {ndr["upper bound"].median}
     met = [y for n, (_, y) in enumerate(course.points) if n not in course.missed]
     assert course.missed and met and max(met) <= 2e6 < min(course.points[n][1] for n in course.missed)
-    assert "zero loss in at least half of 21 1-s trials" in grid(report, "search-ndr").caption
-    assert any("0.5 s between trials, RFC 2544 section 23 waits" in d for d in report.deviations)
+    assert "zero loss" in grid(report, "search-ndr").caption and "half of 21 1-s trials" in grid(report, "search-ndr").caption
+    assert any("0.5 s" in d and "RFC 2544 section 23" in d for d in report.deviations)
     assert section.title == "Bounds", "`Limits` of the page are what limited each result"
 
 
@@ -127,7 +127,7 @@ async def test_searches_that_do_not_repeat_say_how_wide_they_are_and_why(run_of,
     (words,) = [w for w in report.sections[0].words if w.startswith("router, frame size 64, link a: spread of ndr over 5 searches")]
     ndr = row(grid(report, "search-ndr"), "router")["lower bound"]
     assert f"{ndr.relative_spread:.1%}, above 3%" in words
-    assert "one search missed the goal at" in words and "the state of the DUT changed" in words
+    assert "one search missed" in words and "state of the DUT" in words
     steady = [(cell("steady", repeat=n, preset="quick"), Simulation(Dut(capacity_pps=1e6), seed=n)) for n in range(1, 3)]
     again = gather(await run_of(steady, token="4a2b"), tmp_path)
     assert not [w for w in again.sections[0].words if "apart" in w]
@@ -155,7 +155,7 @@ async def test_a_search_and_a_sweep_are_rescored_from_their_records(run_of):
     assert by_name["tst009"].upper_pps is None  # a second minute could still be clean
     said = CliRunner().invoke(rescore, [str(path)])
     assert said.exit_code == 0, said.output
-    assert "router, sweep, frame size 64, link a, trial 2–6: 5 load trials" in said.output
+    assert "trial 2–6: 5 load trials" in said.output
     found = json.loads(CliRunner().invoke(rescore, [str(path), "--json"]).output)
     assert found["rescored"][1]["answers"][0]["lower_pps"] == 1e6
     assert found["ramps"] == []
@@ -186,4 +186,4 @@ async def test_a_ramp_is_rescored_by_the_second_from_which_its_loss_stays(run_of
     (ramp,) = ramps(read_run(path).groups)
     assert (ramp.direction, ramp.trial, ramp.saturation.saturated.at_s, ramp.saturation.last_clean.at_s) == ("a", 1, 6, 5)
     said = CliRunner().invoke(rescore, [str(path)]).output
-    assert "saturated with 7.0 kpps received at 6 s: loss stays above 0.1% from there" in said
+    assert "7.0 kpps received at 6 s" in said and "0.1%" in said

@@ -214,7 +214,7 @@ def test_facts_stand_side_by_side_with_the_few_that_matter_first_and_none_lost_i
         "sysctls.a.b": "1", "absent.cpu.governor": "no such file", "on": "yes", "list": "1, 2", "deep.0.x": "1",
     }  # fmt: skip
     many = fact_rows({"dut": {f"f{n}": n for n in range(1200)}})
-    assert many[-1].by_host["dut"] == "200 facts, in the hosts' files"
+    assert many[-1].by_host["dut"].startswith("200 facts")
 
 
 @pytest.mark.parametrize(

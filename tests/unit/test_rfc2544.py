@@ -85,13 +85,13 @@ async def test_no_test_of_the_suite_has_a_figure_of_a_rate_that_was_not_made():
     generator = Simulation(Dut(1e9), reach_pps=MAX * 0.5)
     of = stand(generator)
     assert not (await recovery.measure(of, Pps(900_000))).figures
-    with pytest.raises(MeasurementError, match="did not make the throughput"):
+    with pytest.raises(MeasurementError, match="throughput"):
         await latency.measure(of, Pps(900_000))
     lab = Resetting(process=0.125, software=2.5)
     lab.reach_pps = 4000
     found = await reset.measure(stand(lab, device=lab), Pps(10_000))
     assert not found.figures
-    assert "a load that the generator did not make" in found.notes[0]
+    assert "generator" in found.notes[0]
 
 
 def cell(**params):
@@ -199,7 +199,7 @@ async def test_modifiers_go_on_beside_every_trial_and_what_came_of_them_is_count
     assert any(t.startswith("§11.1: 1 broadcast") for t in texts) and any("every 1.5 s" in t for t in texts)
     alone = Bench(Begins(Dut(2e6)), {"a": BpsL1(1e9)})
     found = await suite.measure(alone, cell(tests="frame-loss", modifiers="management"), sleep=Sleeper())
-    assert "management: left out, this testbed cannot do it" in found.notes
+    assert any(note.startswith("management: left out") for note in found.notes)
     assert found.tables["modifiers"] == []
 
 

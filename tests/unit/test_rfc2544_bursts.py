@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from dataclasses import replace
 
 import pytest
@@ -49,10 +50,7 @@ async def test_bursts_are_not_preceded_by_load_and_left_out_at_line_rate():
 async def test_a_buffer_larger_than_the_longest_burst_is_a_lower_limit():
     found = await back_to_back.measure(stand(Simulation(Dut(500_000, buffer_frames=1e9)), scale=0.01), Pps(500_000))
     assert found.rows[0] == {"repeat": 1, "burst_frames": 1_200_000, "lost_from_frames": None}
-    assert found.notes == [
-        "bursts of 0.3 s came through, so the limit was raised to 1.2 s",
-        "bursts of 1.2 s came through: the buffer is larger than found",
-    ]
+    assert [re.findall(r"[\d.]+ s\b", note) for note in found.notes] == [["0.3 s", "1.2 s"], ["1.2 s"]], "the limit is raised once"
 
 
 @pytest.mark.parametrize("seconds", [0.5, 2.0, 4.0, 40.0])
@@ -132,7 +130,7 @@ async def test_bursts_that_the_buffer_holds_may_follow_as_fast_as_the_dut_forwar
         expected_ns = (frames / CAPACITY - frames / HIGHEST) * 1e9
         assert found.figures["a"][f"{frames}/between_bursts_ns"] == pytest.approx(expected_ns, rel=0.01)
     assert "1024/between_bursts_ns" not in found.figures["a"]
-    assert "bursts of 1024 frames: no distance without loss was found (§21)" in found.notes
+    assert any("1024 frames" in note and "§21" in note for note in found.notes)
     assert [row["burst_frames"] for row in found.tables["bursty"]] == [16, 64, 256, 1024]
     assert not [row for row in found.tables["deviations"] if str(row["text"]).startswith("§21")]
 

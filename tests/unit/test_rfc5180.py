@@ -57,14 +57,16 @@ def test_the_chain_is_the_one_that_the_rfc_recommends():
 
 def test_what_cannot_be_sent_is_refused_before_anything_is():
     chained = Rfc2544Workload.model_validate({"frame_sizes": [84, 128], "extension_headers": ["none", "chain"]})
-    assert faults(chained, SIX) == ["84: a frame of this traffic has at least 124 bytes with FCS"]
-    assert "only IPv6 has extension headers, and link a is of IPv4" in faults(chained, {"a": LinkBounds()})
-    assert faults(Rfc2544Workload.model_validate({}), SIX) == ["64: a frame of this traffic has at least 84 bytes with FCS"]
+    (fault,) = faults(chained, SIX)
+    assert fault.startswith("84: ") and "124 bytes" in fault
+    assert any("IPv6" in fault and "link a" in fault for fault in faults(chained, {"a": LinkBounds()}))
+    (fault,) = faults(Rfc2544Workload.model_validate({}), SIX)
+    assert fault.startswith("64: ") and "84 bytes" in fault
     by_name = Rfc2544Workload.model_validate({"frame_sizes": "rfc5180"})
     assert [mix.size for mix in by_name.frame_sizes] == [84, 128, 256, 512, 1024, 1280, 1518] and not faults(by_name, SIX)
     swept = SweepWorkload.model_validate({"frame_sizes": [128], "traffic": {"extension_headers": ["hop-by-hop", "routing"]}})
     assert not faults(swept, SIX) and len(faults(swept, {"a": LinkBounds()})) == 1
-    with pytest.raises(ValidationError, match="can only be the first"):
+    with pytest.raises(ValidationError, match="be the first"):
         Traffic(extension_headers=("routing", "hop-by-hop"))
     with pytest.raises(ValidationError, match="at least 116 bytes"):
         SweepWorkload.model_validate({"frame_sizes": [115], "traffic": {"extension_headers": ["fragment", "routing"]}})
@@ -95,7 +97,7 @@ async def test_each_set_of_headers_has_its_trials_and_hop_by_hop_a_test_of_its_o
         carried = [t for o in at.generator.offers for t in (o.traffic_of.values() if cell.params["networks"] > 1 else [o.traffic])]
         assert {t.extension_headers for t in carried} == {wanted}
         texts = [row["text"] for row in found.tables["deviations"]]
-        assert "RFC 5180 §5.3: traffic with these extension headers has no trials: destination-options, routing, fragment" in texts
+        assert any(text.startswith("RFC 5180 §5.3: ") and text.endswith("destination-options, routing, fragment") for text in texts)
         if wanted == ("hop-by-hop",):
             rows = found.tables["hop_by_hop"]
             assert [row["offered_share_ratio"] for row in rows] == [0.01, 0.1, 0.5] and "throughput" not in found.tables

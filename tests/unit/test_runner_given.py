@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from dutlab.cli import run as cli
-from dutlab.cli.manner import Manner
+from dutlab.cli.manner import CommonOptions
 from dutlab.outside import AtPipe
 from dutlab.runner.execution import Execution
 from dutlab.runner.progress import RunResult
@@ -39,8 +39,8 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
     for reader in (loader, yaml_source):
         monkeypatch.setattr(reader, "read_file", changed_behind_the_reader)
-    monkeypatch.setattr(Execution, "to_its_end", nothing)
-    monkeypatch.setattr(Manner, "finish", lambda _, __: None)
+    monkeypatch.setattr(Execution, "run_to_end", nothing)
+    monkeypatch.setattr(CommonOptions, "finish", lambda _, __: None)
     monkeypatch.setattr(engine, "find_engine", lambda: Path("/nowhere"))
     return tmp_path / "runs"
 

@@ -148,7 +148,7 @@ def test_where_a_pack_has_no_room_one_is_tried_and_the_files_are_read(folder: Pa
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert rows == expected and len(tried) == 1 and not kept(folder)
-    assert notes == ["putting the samples of 24 trials together, so that later questions open fewer files"]
+    assert len(notes) == 1 and "24 trials" in notes[0]
     assert answer(folder).rows == expected and len(kept(folder)) == 3
 
 

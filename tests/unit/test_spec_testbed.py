@@ -206,7 +206,7 @@ def test_a_path_of_which_the_ends_alone_have_addresses_is_one_network():
         (said,) = brief(faults_of_testbed(text.replace("172.16.0.3/24", wrong)))
         assert said.endswith(f"links.a.addresses.{at}")
     (said,) = faults_of_testbed(RIGHT.replace("172.16.10.1/24, 172.16.10.2/24", "172.16.0.8/24, 172.16.0.9/24"))
-    assert said.kind is FaultKind.CONFLICT and "the addresses of the two ends alone" in said.what
+    assert (said.kind, said.path) == (FaultKind.CONFLICT, "links.a.addresses.2")
 
 
 FAN_IN = """
@@ -343,7 +343,7 @@ def test_a_lab_builds_the_same_models_without_ssh_or_speed():
     hosts = {role: HostSpec(name=role, family="linux") for role in ROLES}
     lab = Testbed(name="three-node", lab="three-node", hosts=hosts, links={"a": Link(name="a", path=path, addresses=addresses)})
     assert lab.links["a"].dut_out == path[2]
-    with pytest.raises(ValidationError, match="how to reach the host"):
+    with pytest.raises(ValidationError, match="reach the host"):
         Testbed(name="three-node", hosts=hosts, links=lab.links)
     with pytest.raises(ValidationError, match="frozen"):
         lab.name = "other"

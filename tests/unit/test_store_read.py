@@ -117,7 +117,7 @@ def test_a_plan_without_anything_and_a_resolved_file_without_a_testbed_are_fault
         path = damaged(runs) / name
         path.unlink()
         path.write_text("{}")
-    with pytest.raises(InputError, match="not a run on a testbed"):
+    with pytest.raises(InputError, match="on a testbed"):
         recovery.testbed_in(RunFolder.open(damaged(runs)))
     for command in ("report", "resume", "undo", "cost"):
         said(command, damaged(runs))
@@ -147,7 +147,7 @@ def test_a_run_with_a_pipe_in_it_differs_from_its_manifest(runs):
 
 
 def test_the_boundary_names_the_run_and_keeps_our_own_words(tmp_path):
-    with pytest.raises(StoreError, match=r"cannot be read: KeyError: 'x'"), reading(tmp_path):
+    with pytest.raises(StoreError, match=r"KeyError: 'x'"), reading(tmp_path):
         {}["x"]
     with pytest.raises(InputError, match="ours"), reading(tmp_path):
         raise InputError("ours")

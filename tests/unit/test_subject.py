@@ -75,7 +75,7 @@ def test_a_record_keeps_every_figure_with_its_subject(values: dict[Subject, dict
 
 @pytest.mark.parametrize("text", ["", "+", "a+", "a+a", "a+b.back", "a.back+a", "a+b+a.back+b.back", "a.back.back"])
 def test_a_text_that_is_none_of_a_subject_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=r"cannot be the name|names no place|is not what figures are of"):
+    with pytest.raises(ValueError, match=r"name|figures"):
         Subject.read(text)
 
 

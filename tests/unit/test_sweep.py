@@ -83,9 +83,9 @@ async def test_a_share_of_the_links_speed_is_one_of_its_line_rate():
     share = cell(links=("a", "b"), rate_percent=80.0)
     await sweep.measure(Bench(dut, {"a": BpsL1(1e9), "b": BpsL1(1e9)}), share)
     assert dut.offers[0].rate == pytest.approx(0.8 * 1_488_095.238), "RFC 5180 appendix A"
-    with pytest.raises(InputError, match=r"80% of links with different speeds: a, b"):
+    with pytest.raises(InputError, match=r"80%.*: a, b"):
         await sweep.measure(Bench(dut, {"a": BpsL1(1e9), "b": BpsL1(1e10)}), share)
-    with pytest.raises(InputError, match=r"80% of a speed that is not known: link b"):
+    with pytest.raises(InputError, match=r"80%.*: link b"):
         await sweep.measure(Bench(dut, {"a": BpsL1(1e9)}), share)
 
 
@@ -167,7 +167,7 @@ async def test_a_link_on_which_nothing_was_sent_has_no_figures():
     def idle(flow):
         return replace(flow, sent_frames=0, lost_frames=0, received_frames=0) if flow.link == "b" else flow
 
-    with pytest.raises(MeasurementError, match="the generator sent nothing on link b"):
+    with pytest.raises(MeasurementError, match="nothing on link b"):
         await measured_by(SimulatedDut(change=idle), cell(links=("a", "b")))
 
 
@@ -189,7 +189,7 @@ async def test_a_mix_of_the_users_own_has_its_parts_and_one_that_has_none_is_ref
 
 def test_what_is_no_frame_size_is_refused_with_what_would_be_one():
     for size in (63, 9235, 64.5, "63", "jumbo", "", "nan", -64, 0):
-        with pytest.raises(InputError, match=r"is not a frame size.*write bytes with FCS"):
+        with pytest.raises(InputError, match=r"frame size"):
             frame_mix(size)
     for params in ({"frame_size": None}, {"duration_s": 0.0}, {"duration_s": None}, {"duration_s": float("inf")}):
         with pytest.raises(ValueError, match=next(iter(params))):

@@ -12,7 +12,7 @@ from dutlab.spec.generators.trafgen import TrafgenModel
 from dutlab.tools.generator_tool import GeneratorSite
 from dutlab.tools.generators import counted, trafgen
 from dutlab.tools.generators.trafgen import packet_of, read_end
-from dutlab.tools.generators.xdp_trafficgen import command, why_unable
+from dutlab.tools.generators.xdp_trafficgen import command, failure_line
 from dutlab.units import Pps
 from generator_files import TRAFGEN_TWO_CORES, asked, direction
 
@@ -164,4 +164,4 @@ def test_its_own_addresses_stand_where_the_link_has_none_of_ipv6():
     ],
 )
 def test_what_it_cannot_is_said_in_its_first_such_line(done, why):
-    assert why_unable(done) == why
+    assert failure_line(done) == why

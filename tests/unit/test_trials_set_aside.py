@@ -14,7 +14,7 @@ from dutlab.runner.execution import RunOptions
 from dutlab.runner.into_mode import unless_killed
 from dutlab.runner.journal import Journal
 from dutlab.runner.records import MOST_KILLED, TrialOutput
-from dutlab.runner.run import Work, to_go_on_with
+from dutlab.runner.run import Work, resumable_work
 from dutlab.spec.loader import given_experiment
 from run_records import trial_record
 
@@ -63,8 +63,8 @@ def test_trials_that_were_needless_are_needed_again_once_the_mode_of_one_before_
 
 
 def test_trials_that_were_needless_are_needed_again_once_one_before_proves_to_have_been_disturbed(execution, monkeypatch):
-    monkeypatch.setattr(Attempts, "disturbed_in_hindsight", lambda *_: {3: "other work took the CPU"})
-    assert [t.number for t in execution.records.disturbed_in_hindsight()] == [3]
+    monkeypatch.setattr(Attempts, "disturbed_within_cell", lambda *_: {3: "other work took the CPU"})
+    assert [t.number for t in execution.records.disturbed_within_cell()] == [3]
     assert [t.number for t in execution.records.left()] == [3, *range(ENOUGH + 1, 11)]
 
 
@@ -107,7 +107,7 @@ def test_a_resume_does_again_what_a_kill_cost(execution):
     killed(execution, trial)
     killed(execution, trial)
     execution.journal.close()
-    folder, work = to_go_on_with(execution.folder.path, trusted=True)
+    folder, work = resumable_work(execution.folder.path, trusted=True)
     journal = Journal(folder.journal)
     resumed = asyncio.run(work.resumed(folder, journal, Silent()))
     assert resumed.records.left()[0] == trial

@@ -2,7 +2,7 @@
 //! not part of any measurement.
 //!
 //! Each prints `{"ready":true}` when it is ready, answers each line on stdin with its counters, and ends with stdin. A
-//! translator forgets its connections at the line `forget`.
+//! translator deletes its connections at the line `forget`.
 
 use clap::{Args, Subcommand, ValueEnum};
 use dutlab_port::af_packet::{Bursts, TxRing};

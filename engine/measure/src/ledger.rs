@@ -2,7 +2,7 @@
 //!
 //! Reordering is that of RFC 4737: a frame is reordered when its number is smaller than the next one expected (section
 //! 3.3), and its extent is the distance, in arrivals, to the first arrival with a larger number (section 4.2.1).
-//! Duplicates are left out of both. The ledger remembers for the last [`REMEMBERED`] numbers whether they arrived. An
+//! Duplicates are left out of both. The ledger stores for the last [`REMEMBERED`] numbers whether they arrived. An
 //! arrival from further back may be late or a duplicate. It counts as a duplicate, because counting it as new could
 //! hide a loss, and it is `guessed`. The back end `xdp` uses the same rule (`engine/xdp/bpf/ledger.h`).
 

@@ -80,7 +80,7 @@ pub struct Refusal {
     pub source: Option<io::Error>,
 }
 
-/// The kinds of errors that callers tell apart.
+/// The kinds of errors that callers distinguish.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorKind {
     /// There is no such interface, or it is down.

@@ -44,7 +44,7 @@ const RX_TIMESTAMP: u64 = 1;
 const TX_TIMESTAMP: u64 = 1;
 const LAUNCH_TIME: u64 = 1 << 2;
 
-/// An interface, as the kernel sees it.
+/// An interface, as the kernel reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Link {
     /// Its number.

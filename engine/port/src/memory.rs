@@ -69,7 +69,7 @@ pub struct PipeReceiver {
     queue: Arc<Queue>,
 }
 
-/// Makes a queue with room for `room` frames, which arrive at the time that `clock` gives when they are sent.
+/// Makes a queue for at most `room` frames, which arrive at the time that `clock` gives when they are sent.
 #[must_use]
 pub fn pipe(room: usize, clock: fn() -> Nanos) -> (PipeSender, PipeReceiver) {
     let queue = Arc::new(Queue::default());

@@ -1,4 +1,4 @@
-//! Frames that never reached the kernel, because the receiving port's hardware had no room for them.
+//! Frames that never reached the kernel, because the receiving port's hardware had no free buffer.
 
 use crate::error::PortError;
 use crate::link::{Counter, counter};

@@ -1,4 +1,4 @@
-//! Arrivals of an open loop: instants at which something is due, whatever became of those before.
+//! Arrivals of an open loop: instants at which something is due, independent of earlier ones.
 
 use crate::permutation::mix;
 use dutlab_units::Nanos;

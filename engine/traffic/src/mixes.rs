@@ -1,4 +1,4 @@
-//! Common mixes of frame sizes, by name. None is a standard (RFC 6985 section 1 does not want one), and tools count the
+//! Common mixes of frame sizes, by name. None is a standard (RFC 6985 section 1 does not define one), and tools count the
 //! same frame differently, so each mix states what its source counts.
 
 use dutlab_units::{FCS, FrameSize};

@@ -109,7 +109,7 @@ impl Repr {
         Self { destination: p.destination(), source: p.source(), ethertype: p.ethertype() }
     }
 
-    /// Writes the header to the start of `b`, which has room for [`LEN`] bytes.
+    /// Writes the header to the start of `b`, which has at least [`LEN`] bytes.
     pub fn emit(&self, b: &mut [u8]) {
         b[..6].copy_from_slice(&self.destination.0);
         b[6..12].copy_from_slice(&self.source.0);

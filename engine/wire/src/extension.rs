@@ -51,7 +51,7 @@ impl Extension {
         }
     }
 
-    /// Writes the header to the start of `b`, which has room for [`len`](Self::len) bytes. `destination` is the packet's.
+    /// Writes the header to the start of `b`, which has at least [`len`](Self::len) bytes. `destination` is the packet's.
     pub fn emit(self, next_header: u8, destination: Ipv6Addr, b: &mut [u8]) {
         let b = &mut b[..self.len()];
         b.fill(0);

@@ -68,7 +68,7 @@ impl Repr {
         Self { kind: p.kind(), identifier: p.identifier() }
     }
 
-    /// Writes the header, with a checksum of 0, to the start of `b`, which has room for [`LEN`] bytes.
+    /// Writes the header, with a checksum of 0, to the start of `b`, which has at least [`LEN`] bytes.
     pub fn emit(&self, b: &mut [u8]) {
         b[..LEN].fill(0);
         b[0] = self.kind;

@@ -118,7 +118,7 @@ impl Repr {
         }
     }
 
-    /// Writes the header with its checksum to the start of `b`, which has room for [`LEN`] bytes.
+    /// Writes the header with its checksum to the start of `b`, which has at least [`LEN`] bytes.
     pub fn emit(&self, b: &mut [u8]) {
         #[expect(clippy::cast_possible_truncation, reason = "20")]
         let total = self.payload_length + LEN as u16;

@@ -83,7 +83,7 @@ impl Repr {
         }
     }
 
-    /// Writes the header to the start of `b`, which has room for [`LEN`] bytes.
+    /// Writes the header to the start of `b`, which has at least [`LEN`] bytes.
     pub fn emit(&self, b: &mut [u8]) {
         b[..4].copy_from_slice(&[0x60, 0, 0, 0]);
         b[4..6].copy_from_slice(&self.payload_length.to_be_bytes());

@@ -62,7 +62,7 @@ impl Probe {
         Some(Self { stream: u16_at(b, STREAM_AT), sequence, trial: u16_at(b, STAMP_AT), sent: Nanos(sent) })
     }
 
-    /// Writes the probe to the start of `b`, which has room for [`LEN`] bytes.
+    /// Writes the probe to the start of `b`, which has at least [`LEN`] bytes.
     pub fn emit(&self, b: &mut [u8]) {
         b[..2].copy_from_slice(&MAGIC.to_be_bytes());
         b[2..4].copy_from_slice(&self.stream.to_be_bytes());

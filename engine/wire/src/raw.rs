@@ -114,7 +114,7 @@ fn behind_tags(frame: &[u8]) -> Option<(u16, usize)> {
 }
 
 impl Carrier {
-    /// Finds the headers of a frame (no FCS); `None` if it has none of these. Never panics, whatever the bytes.
+    /// Finds the headers of a frame (no FCS); `None` if it has none of these. Never panics, for any bytes.
     #[must_use]
     pub fn of(frame: &[u8]) -> Option<Self> {
         let (ethertype, ip_at) = behind_tags(frame)?;

@@ -63,7 +63,7 @@ pub enum Seen {
 }
 
 impl Seen {
-    /// Searches for a probe in a frame (no FCS). Never panics, whatever the bytes.
+    /// Searches for a probe in a frame (no FCS). Never panics, for any bytes.
     #[must_use]
     pub fn parse(frame: &[u8]) -> Self {
         find(frame).map_or(Self::Foreign, Self::Probe)

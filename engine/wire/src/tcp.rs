@@ -72,7 +72,7 @@ impl Repr {
         Self { source_port: p.source_port(), destination_port: p.destination_port(), flags: p.flags() }
     }
 
-    /// Writes the header, with a checksum of 0, to the start of `b`, which has room for [`LEN`] bytes.
+    /// Writes the header, with a checksum of 0, to the start of `b`, which has at least [`LEN`] bytes.
     pub fn emit(&self, b: &mut [u8]) {
         b[..LEN].fill(0);
         b[..2].copy_from_slice(&self.source_port.to_be_bytes());

@@ -75,7 +75,7 @@ impl Repr {
         Self { source_port: p.source_port(), destination_port: p.destination_port(), payload_length }
     }
 
-    /// Writes the header, with a checksum of 0, to the start of `b`, which has room for [`LEN`] bytes.
+    /// Writes the header, with a checksum of 0, to the start of `b`, which has at least [`LEN`] bytes.
     pub fn emit(&self, b: &mut [u8]) {
         #[expect(clippy::cast_possible_truncation, reason = "8")]
         let length = self.payload_length + LEN as u16;

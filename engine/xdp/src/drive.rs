@@ -1,5 +1,5 @@
 //! Keeps a lane on a changing rate: the gap is adjusted every few milliseconds, so that each frame is due at the time
-//! of the profile, whatever happened before.
+//! of the profile, in any case.
 
 use dutlab_port::PortError;
 use dutlab_port::plan::Pace;

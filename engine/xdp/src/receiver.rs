@@ -190,7 +190,7 @@ impl XdpReceiver {
             }
         }
         let ways = self.accounting.shape.ways();
-        // Frames of one queue keep their order; a port that gets frames of other queues cannot tell.
+        // Frames of one queue keep their order; a port that gets frames of other queues does not know it.
         let used = self.accounting.ways.range(number * ways, ways).filter(|next| *next > 0).count();
         let several_queues = used > 1 || sum(|t| t.astray) > 0 || matches!(self.feeds, Feeds::Others { .. });
         let (received, reordered, too_old) = (sum(Tally::arrivals), sum(|t| t.reordered), sum(|t| t.too_old));

@@ -153,7 +153,7 @@ impl Device {
         Ok(Self { bpf })
     }
 
-    /// Makes a translator forget every connection; its bucket is full again.
+    /// Deletes every connection of a translator; its bucket is full again.
     ///
     /// # Panics
     /// When the object that was built in lacks its map.

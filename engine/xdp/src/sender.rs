@@ -122,7 +122,7 @@ impl XdpSender {
         })
     }
 
-    /// Starts the sending threads, once. A thread without a CPU may run wherever the calling thread may.
+    /// Starts the sending threads, once. A thread without a CPU may run on the CPUs of the calling thread.
     ///
     /// # Errors
     /// When no thread can be created.

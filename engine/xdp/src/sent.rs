@@ -22,7 +22,7 @@ pub(crate) enum SendEnd {
 pub(crate) struct SendReport {
     /// Time at which the first frame was written, in ns of `CLOCK_MONOTONIC`; `None`: not yet.
     pub(crate) begun_ns: Option<u64>,
-    /// Time at which the program saw that it must end.
+    /// Time at which the program found that it must end.
     pub(crate) ended_ns: Option<u64>,
     /// Counters of each part of a stream, CPU by CPU.
     pub(crate) lanes: Vec<SentLane>,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from math import ceil, log, log2
 
 from dutlab.analysis.design import LEVEL
-from dutlab.stats.sequential import likelier, mean_reach
+from dutlab.stats.sequential import log_likelihood_ratio, mean_reach
 
 FEWEST_OF_ENDS = 24
 """Fewest blocks of the first and last version. A change proven by fewer blocks seems larger than it is."""
@@ -76,7 +76,7 @@ def side_of_rounds(changes: Sequence[float], whole: float, steps: int) -> Versio
 
     `whole` is that logarithm for the last version. LEVEL is the probability of any error in `steps` decisions.
     """
-    for_last = likelier(changes, 0.0, whole)
+    for_last = log_likelihood_ratio(changes, 0.0, whole)
     if abs(for_last) < log(steps / LEVEL):
         return VersionSide.UNKNOWN
     return VersionSide.LAST if for_last > 0 else VersionSide.FIRST

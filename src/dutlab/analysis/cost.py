@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from dutlab.stats.ratio import reach_of_difference
+from dutlab.stats.ratio import difference_bounds
 from dutlab.stats.summary import CONFIDENCE, Interval, median
 
 
@@ -44,6 +44,6 @@ def costs(pps: Mapping[str, Sequence[float]], *, barest: str | None = None, hert
 def _cost(mode: str, base: str, pps: Mapping[str, Sequence[float]], hertz: float | None) -> Cost:
     ns, base_ns = 1e9 / median(pps[mode]), 1e9 / median(pps[base])
     added = ns - base_ns
-    away = None if mode == base else reach_of_difference([1e9 / v for v in pps[base]], [1e9 / v for v in pps[mode]], base_ns, ns)
+    away = None if mode == base else difference_bounds([1e9 / v for v in pps[base]], [1e9 / v for v in pps[mode]], base_ns, ns)
     interval = None if away is None else Interval(added - away[0], added + away[1], CONFIDENCE)
     return Cost(mode, ns, added, interval, None if hertz is None else added * hertz / 1e9)

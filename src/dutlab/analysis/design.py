@@ -1,7 +1,7 @@
 """Designs: the order in which two sides were measured, and the least change between them that counts.
 
 The unit of independence is the unit that was set up again: a block of one run, in which every mode has its turn, or a whole run. Some
-changes between two runs come from outside the box: a reboot, cabling, heat, a neighbour's load. The spread of one run's repeats does not
+changes between two runs are from outside the box: a reboot, cabling, heat, a neighbour's load. The spread of one run's repeats does not
 show them. So each design has a least change that counts. For two single runs it is an allowance for exactly these changes.
 """
 
@@ -35,9 +35,9 @@ class RunOrder(enum.Enum):
     IN_TURN = "in turn"
     """Blocks of one run; each block has every mode once."""
     INTERLEAVED = "interleaved runs"
-    """Two runs whose blocks were measured in turn, in a fixed order."""
+    """Two runs whose blocks alternated in a fixed order."""
     ROUNDS = "rounds of interleaved runs"
-    """Two runs whose blocks were measured in turn, in an order drawn for each round. Values at the same place are of one round."""
+    """Two runs whose blocks alternated, in a random order for each round. Values with the same index are of one round."""
     ONE_AFTER_THE_OTHER = "one after the other"
     """Two runs, or two parts of one run, without a change back to the first side."""
     RUNS = "several runs a side"

@@ -232,7 +232,7 @@ def energy_model(phases: Sequence[PhaseWatts], left_out: Sequence[str] = ()) -> 
         why = "; ".join(dict.fromkeys(left_out)) or "no phase has watts"
         return NoModel(why, "name a sensor in the testbed that reads the watts of the device, and see that its readings follow the load")
     if len({p.load.transceivers is None for p in kept}) > 1:
-        return NoModel("some trials do not say how many transceivers were in", "give every run the factor `transceivers`")
+        return NoModel("some trials do not state how many transceivers were in", "give every run the factor `transceivers`")
     terms = tuple(term for term in Term if all(p.load.amount(term) is not None for p in kept))
     fit = least_squares([[float(p.load.amount(term) or 0.0) for term in terms] for p in kept], [p.watts for p in kept])
     if fit.freedom < 1:

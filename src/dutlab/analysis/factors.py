@@ -2,7 +2,7 @@
 
 An effect is a ratio. The weights of dutlab.stats.contrasts over the values of one block give one ratio per block. The level of the block
 cancels in it. Cells are in random order inside a block, so the ratios of blocks are independent. The effect is their geometric mean, and
-its interval comes from t over blocks. With fewer than three whole blocks the weights are over the medians of the cells. The interval then
+its interval is from t over blocks. With fewer than three whole blocks the weights are over the medians of the cells. The interval then
 comes from the residuals of main effects and two-factor interactions (least squares on the logarithms). Holm's correction covers every
 effect and interaction. Only a proven interaction becomes a clause in a sentence.
 """
@@ -133,7 +133,7 @@ class Analysis:
 _Between = Callable[[FactorCell, FactorCell], Comparison | None]
 
 
-def by_the_rule(
+def with_rule_verdicts(
     found: Analysis, cells: Sequence[FactorCell], between: _Between, modes: Mapping[tuple[str, str], Together]
 ) -> Analysis:  # fmt: skip
     """Return the analysis with the verdicts of the rule for answers, for effects between cells that the rule compares.
@@ -206,7 +206,7 @@ def analyse(cells: Sequence[FactorCell]) -> Analysis:
         together=tuple(g for g in groups if len(g) > 1),
         unseparated=(
             *unseparated,
-            *(f"{_product(design, a)} cannot be separated from {_product(design, b)}" for a, b in design.confused()),
+            *(f"{_product(design, a)} cannot be separated from {_product(design, b)}" for a, b in design.confounded()),
         ),
         constant=tuple(f for f in factors if f not in varied),
         left_out=left_out,
@@ -347,7 +347,7 @@ def _only_at(design: CellDesign, group: int, weights: Weights) -> tuple[str, ...
 
 
 def _unseparated(design: CellDesign, group: int) -> str:
-    """Return the reason why a factor has no effect: other factors that change wherever it does."""
+    """Return the reason why a factor has no effect: other factors that always change with it."""
     changed = [
         {" + ".join(design.groups[g]) for g in range(len(design.groups)) if g != group and a[g] != b[g]}
         for a, b in combinations(design.cells, 2)
@@ -375,7 +375,7 @@ def _sentence(effect: Effect, depends: Sequence[Interaction], tests: int) -> str
     if effect.sure.p is not None and not effect.sure.proven:
         text += ", no effect proven"
     text += f", seen only at {', '.join(effect.only_at)}" if effect.only_at else ""
-    text += f", unless it comes from {' or '.join(effect.mixed_with)}" if effect.mixed_with else ""
+    text += f", unless the cause is {' or '.join(effect.mixed_with)}" if effect.mixed_with else ""
     for i in (i for i in depends if i.sure.proven):
         times, word = (i.ratio, "more") if i.ratio > 1 else (1 / i.ratio, "less")
         text += f"; {_times(times)} times {word} with {i.by} {' + '.join(i.at[1])} than with {' + '.join(i.at[0])}"

@@ -19,7 +19,7 @@ from dutlab.analysis.design import LEVEL
 from dutlab.analysis.pair_tests import rounds_of
 from dutlab.analysis.verdict import CheckKind
 from dutlab.measures import Better, is_exact
-from dutlab.stats.sequential import likelier, mean_reach
+from dutlab.stats.sequential import log_likelihood_ratio, mean_reach
 
 EXACT_ALLOWED = 0.001
 """Largest share by which counts change when code and data move in memory."""
@@ -85,7 +85,7 @@ def of_rounds(pair: Pair, allowed: float, cells: int, alarm: float = CONFIRMED) 
     reach = mean_reach(changes, LEVEL / cells)
     worse, at_most = _share(sign * log(second / first), pair.better), None if reach is None else _share(reach.high, pair.better)
     cell = GateCell(pair.label, pair.figure, CheckKind.CANNOT_TELL, first, second, worse, at_most, len(rounds))
-    is_worse = likelier(changes, *(_logarithm(of, pair.better) for of in (allowed / ALLOWED_BY_LEAST, allowed)))
+    is_worse = log_likelihood_ratio(changes, *(_logarithm(of, pair.better) for of in (allowed / ALLOWED_BY_LEAST, allowed)))
     if is_worse >= log(cells / alarm):
         return replace(cell, kind=CheckKind.FAIL)
     if is_worse <= -log(cells / PASSED):
@@ -113,7 +113,7 @@ def gate_rounds(measure: Rounds, allowed: float, *, begun: Sequence[Pair] = ()) 
         alarms = [c for c in cells if c.kind is CheckKind.FAIL]
         if not alarms:
             return tuple(known.values())
-        second = {c.name: c for c in again_by_rounds(measure, [c.name for c in alarms], allowed)}
+        second = {c.name: c for c in remeasure_by_rounds(measure, [c.name for c in alarms], allowed)}
         known |= {c.name: _after(c, second.get(c.name)) for c in alarms}
         undecided = [c.name for c in known.values() if c.kind is CheckKind.CANNOT_TELL and not c.again]
         if not undecided or any(c.kind is not CheckKind.PASS for c in known.values() if c.again):
@@ -121,7 +121,7 @@ def gate_rounds(measure: Rounds, allowed: float, *, begun: Sequence[Pair] = ()) 
         pairs = measure(undecided, lambda of: _is_enough(of, allowed))
 
 
-def again_by_rounds(measure: Rounds, names: Collection[CellName], allowed: float) -> Sequence[GateCell]:
+def remeasure_by_rounds(measure: Rounds, names: Collection[CellName], allowed: float) -> Sequence[GateCell]:
     """Judge cells that the first measurement found worse, by a second measurement."""
     return _decided(measure(names, lambda of: _is_settled(of, allowed)), allowed, CONFIRMED)
 

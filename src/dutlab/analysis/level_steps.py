@@ -1,7 +1,7 @@
 """Steps in the level of a series of runs, tested against effects that occur without a change.
 
 - Autocorrelation. One estimate compares differences of runs two apart with differences of neighbours (S. Chakar, E. Lebarbier,
-  C. Lévy-Leduc, S. Robin, Bernoulli 23, 2017: steps hardly affect it). The other comes from the residuals of the step. The larger one
+  C. Lévy-Leduc, S. Robin, Bernoulli 23, 2017: steps hardly affect it). The other is from the residuals of the step. The larger one
   is used, raised by half a standard error and by its bias. Generalised least squares remove it.
 - Drift, also one that slows down, speeds up or follows seasons. A step is tested over the likeliest line through all runs
   (P. Perron, T. Yabu, J. Bus. Econ. Stat. 27, 2009), and over the likeliest curves through the runs around it.
@@ -115,16 +115,16 @@ def _step(y: Array, of: LevelSeries, places: int) -> tuple[int, float, float] | 
 
     The step is tested against a line through all runs, and against curves through the runs around it.
     """
-    at, effect, p = _beside_curves(y, of, degrees=2)
+    at, effect, p = _step_over_curves(y, of, degrees=2)
     if p * places > LEVEL:
         return None
     first, last = max(at - _NEAR, 0), min(at + _NEAR, len(y))
-    here, _, also = _beside_curves(y[first:last], of.part(first, last), degrees=1 + min(_MOST_BENDS, (last - first) // _RUNS_A_BEND))
+    here, _, also = _step_over_curves(y[first:last], of.part(first, last), degrees=1 + min(_MOST_BENDS, (last - first) // _RUNS_A_BEND))
     p = max(p, also) * places
     return (at, effect, p) if p <= LEVEL and abs(first + here - at) <= AROUND else None
 
 
-def _beside_curves(y: Array, of: LevelSeries, *, degrees: int) -> tuple[int, float, float]:
+def _step_over_curves(y: Array, of: LevelSeries, *, degrees: int) -> tuple[int, float, float]:
     """Return place and size of a step over the likeliest curve of a degree below `degrees`, and p.
 
     p is the largest one of all curves that are nearly as likely. The likelihood of a curve follows from the residuals of the curve with a

@@ -17,13 +17,13 @@ from dutlab.stats import few
 from dutlab.stats.rank import RankTest, holm, mann_whitney, over_runs
 from dutlab.stats.ratio import Ratio, ratio_of
 from dutlab.stats.rounds import Round, changed
-from dutlab.stats.runs import RunLevels, levels_of, levels_within, of_one_box, of_one_contest, share_as_far
+from dutlab.stats.runs import RunLevels, levels_of, levels_within, share_as_far, with_error_floor, with_pooled_errors
 from dutlab.stats.summary import Interval, median, summarise
 
 
 def tested(pairs: Sequence[Pair], least: float | None) -> list[TestedPair]:
     """Return each pair with its tests. `least` replaces the least change of the pair's design."""
-    return _of_few(_of_one_box([TestedPair.of(p, _least(p) if least is None else least) for p in pairs]))
+    return _of_few(_judge_by_runs([TestedPair.of(p, _least(p) if least is None else least) for p in pairs]))
 
 
 def _least(pair: Pair) -> float:
@@ -36,7 +36,7 @@ def _least(pair: Pair) -> float:
     return (RunOrder.ONE_AFTER_THE_OTHER if alone else pair.design).least
 
 
-def _of_one_box(pairs: Sequence[TestedPair]) -> list[TestedPair]:
+def _judge_by_runs(pairs: Sequence[TestedPair]) -> list[TestedPair]:
     """Judge pairs whose unit is the run. Cells of the same runs share their errors."""
     out = list(pairs)
     same: dict[object, list[int]] = {}
@@ -45,7 +45,7 @@ def _of_one_box(pairs: Sequence[TestedPair]) -> list[TestedPair]:
             within = m.pair.design is RunOrder.WITHIN_RUNS
             same.setdefault(m.runs.errors[0][1] if within else (m.pair.first_at, m.pair.second_at), []).append(n)
     for places in same.values():
-        shared = of_one_contest if pairs[places[0]].pair.design is RunOrder.WITHIN_RUNS else of_one_box
+        shared = with_pooled_errors if pairs[places[0]].pair.design is RunOrder.WITHIN_RUNS else with_error_floor
         for n, runs in zip(places, shared([of for p in places if (of := pairs[p].runs) is not None]), strict=True):
             out[n] = replace(pairs[n], runs=runs, ratio=runs.between, p=runs.p(pairs[n].least))
         alone = [_one_and_others(pairs[n].pair) for n in places]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from dutlab.cli.manner import Manner, manner_options
+from dutlab.cli.manner import CommonOptions, manner_options
 from dutlab.cli.options import JSON, RUNS, TESTBED_WORDS
 from dutlab.cli.terminal import say, say_words
 from dutlab.cli.userns import become_root
@@ -92,7 +92,7 @@ def _built_wheel() -> Path | None:
 
 
 @contextmanager
-def _failures_are_no_verdict() -> Iterator[None]:
+def _failures_exit_cannot_tell() -> Iterator[None]:
     """Give failures that elsewhere end with 1, such as a full disk, the status CANNOT_TELL: here 1 means that a claim differs."""
     try:
         yield
@@ -119,7 +119,7 @@ def _failures_are_no_verdict() -> Iterator[None]:
 @manner_options
 def check(
     *, file: Path, testbed_file: Path | None, only_plan: bool, trust: bool, signers: Path | None, repeated: tuple[Path, ...], runs: Path,
-    manner: Manner,
+    manner: CommonOptions,
 ) -> None:  # fmt: skip
     """Repeat the runs of such a file in the lab or on your testbed, and judge its claims.
 
@@ -146,7 +146,7 @@ def check(
         bed = (given_testbed(text := read_file(testbed_file), testbed_file), with_models(text, testbed_file))
     if bed is None and not only_plan and not repeated:
         become_root()
-    with _failures_are_no_verdict(), tempfile.TemporaryDirectory(prefix="dutlab-artifact-") as place:
+    with _failures_exit_cannot_tell(), tempfile.TemporaryDirectory(prefix="dutlab-artifact-") as place:
         checking = ArtifactCheck(file, open_artifact(file, Path(place), signers), bed, runs, manner)
         if only_plan:
             checking.show_plan()

@@ -1,4 +1,4 @@
-"""Work of `artifact check`: repeat the runs of an artifact whose files are verified, and tell the verdict on each claim."""
+"""Work of `artifact check`: repeat the runs of an artifact whose files are verified, and print the verdict on each claim."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dutlab.printable import printable
 from dutlab.release import release
 
 if TYPE_CHECKING:
-    from dutlab.cli.manner import Manner
+    from dutlab.cli.manner import CommonOptions
     from dutlab.publish.artifact_runs import RunGroup
     from dutlab.publish.opened_artifact import ClaimedGroup, OpenedArtifact
     from dutlab.report.questions.repeated import JudgedClaim, JudgedFigure, RepeatState
@@ -41,7 +41,7 @@ class JudgedGroup:
 class ArtifactCheck:
     """Check of an opened artifact on `bed`, a testbed with the bytes of its file; None means the lab of each run."""
 
-    def __init__(self, file: Path, opened: OpenedArtifact, bed: tuple[Testbed, bytes] | None, runs: Path, manner: Manner) -> None:
+    def __init__(self, file: Path, opened: OpenedArtifact, bed: tuple[Testbed, bytes] | None, runs: Path, manner: CommonOptions) -> None:
         self._file, self._opened, self._bed, self._runs, self._manner = file, opened, bed, runs, manner
         self._quiet = manner.form != "text"
         """True if standard output is for JSON."""
@@ -189,7 +189,7 @@ class ArtifactCheck:
 
         return None if group.is_imported else to_repeat(group.newest.path, testbed=self._bed, trusted=True)
 
-    def _measured(self, work: Work, run: str, manner: Manner) -> Path:
+    def _measured(self, work: Work, run: str, manner: CommonOptions) -> Path:
         import sys
 
         from dutlab.runner.execution import RunOptions

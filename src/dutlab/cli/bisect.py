@@ -100,12 +100,12 @@ class BisectRequest:
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="A setting of the workload exact; repeatable.")
 @click.option("--into", type=click.Path(path_type=Path, file_okay=False), help="Folder of the bisection.  [campaigns/NAME]")
 @click.option("--resume", "resumed", type=click.Path(path_type=Path, file_okay=False, exists=True), metavar="FOLDER",
-              help="Continue one that was cut.")  # fmt: skip
+              help="Continue an interrupted search.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 @NAME
 def bisect(*, into: Path | None, resumed: Path | None, as_json: bool, **options: Any) -> None:  # noqa: ANN401 -- the fields of BisectRequest
     """VERSIONs are nft files or kernels, the oldest first. Counts of instructions are exact, so each version is measured once. By time
-    (--time, --campaign), a version and the first are measured in turn until the version is known to be like the first or like the last;
+    (--time, --campaign), a version and the first alternate until the version is known to be like the first or like the last;
     otherwise it is skipped. The folder is that of a campaign; report.md lists each step.
 
     Exit 0: found; 1: the last version is like the first; 2: cannot tell.
@@ -133,7 +133,7 @@ def bisect(*, into: Path | None, resumed: Path | None, as_json: bool, **options:
             raise InputError(f"{len(row.names)} versions leave nothing to search", remedy="name two or more, the oldest first")
         _become_root_for(row)
         runs = BisectRuns.create(into or Path("campaigns") / row.name, row, files, version("dutlab"))
-    _tell_and_end(runs, as_json=as_json)
+    _print_and_exit(runs, as_json=as_json)
 
 
 def _become_root_for(row: VersionRow) -> None:
@@ -142,7 +142,7 @@ def _become_root_for(row: VersionRow) -> None:
         become_root()
 
 
-def _tell_and_end(runs: BisectRuns, *, as_json: bool) -> None:
+def _print_and_exit(runs: BisectRuns, *, as_json: bool) -> None:
     from dutlab.report.questions.bisected import HEADS, step_rows
 
     try:

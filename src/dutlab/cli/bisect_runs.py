@@ -36,7 +36,7 @@ from dutlab.report.questions.bisected import (
     figures_of,
     markdown_of,
     place_of,
-    why_nothing,
+    reason_without_result,
 )
 from dutlab.report.questions.function_changes import function_changes
 from dutlab.report.questions.sides import ComparedRun, open_run
@@ -148,7 +148,7 @@ class BisectRuns:
     def find(self) -> BisectFound:
         """Measure versions until the change is found; use finished runs. Raises TestbedError if another process does this, StoreError."""
         with self.folder.alone():
-            self.folder.ask_no_more()
+            self.folder.withdraw_end_request()
             result = self._by_time() if self.row.by_time else self._by_counts()
         replace_file(self.folder.path / _REPORT, markdown_of(result).encode())
         return result
@@ -307,7 +307,7 @@ class BisectRuns:
 
     def _why_of(self, planned: PlannedRun) -> str:
         if (name := self.folder.done(planned)) is not None:
-            return why_nothing(open_run(self.folder.runs / name))
+            return reason_without_result(open_run(self.folder.runs / name))
         refused = _refusal(_experiment_of(self.folder.path, planned.number))
         if refused.exists():
             return outside.read(refused, INPUT).decode("utf-8", "replace")

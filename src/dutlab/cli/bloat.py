@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from dutlab.cli.one_workload import Where, measure_workload, where_options
+from dutlab.cli.one_workload import MeasureOptions, measure_workload, where_options
 from dutlab.cli.terminal import say_words
 from dutlab.cli.two_ports import PortOptions, measure_ports, port_options, split_words
 
@@ -17,7 +17,7 @@ _BLOAT = "bloat"
 @click.argument("words", nargs=-1, metavar="[PORT PORT] [KEY=VALUE]…")
 @port_options
 @where_options
-def bloat(*, words: tuple[str, ...], options: PortOptions, where: Where) -> None:
+def bloat(*, words: tuple[str, ...], options: PortOptions, where: MeasureOptions) -> None:
     """KEY=VALUE is a setting of the workload bloat: loads=up,down, streams=8, duration=20s. With two ports of this machine no testbed file
     is needed: the first port is on the client's side of the box, the second on the internet's side.
 
@@ -47,7 +47,7 @@ def tell(run: Path) -> None:
         say_words(line)
 
 
-def tell_home(run: Path) -> None:
+def print_home_result(run: Path) -> None:
     """Print the result of a run in sentences, and the largest packet."""
     from dutlab.report.gather import read_run
 

@@ -258,7 +258,7 @@ def _show(standings: Sequence[RunStanding], *, as_json: bool) -> None:
         say(printable(line))
     for s in standings:
         if str(s.state) == "done" and s.exit_status:
-            say(f"run {s.planned.number}: finished with exit status {s.exit_status}; its report says what could not be measured")
+            say(f"run {s.planned.number}: finished with exit status {s.exit_status}; its report names what could not be measured")
         elif s.said and not _is_missed(s):
             say(f"run {s.planned.number}: {printable(s.said)}")
 

@@ -39,7 +39,11 @@ if TYPE_CHECKING:
 @BETTER
 @MATCH_MODES
 @click.option(
-    "--confirm", "confirm_s", type=DURATION, metavar="TIME", help="Measure what fails again, both runs in turn, for at most this long."
+    "--confirm",
+    "confirm_s",
+    type=DURATION,
+    metavar="TIME",
+    help="Measure failed cells again, alternating both runs, for at most this long.",
 )
 @FORMAT
 @JSON
@@ -75,11 +79,11 @@ def check(
     """
     from dutlab.report.model.contests import CompareRequest
     from dutlab.report.questions.checked import Checked
-    from dutlab.report.questions.sides import insist_different, open_run
+    from dutlab.report.questions.sides import open_run, require_different_runs
 
     if as_json and form != "text":
         raise click.UsageError("--json and --format exclude one another")
-    insist_different((*run, *baselines))
+    require_different_runs((*run, *baselines))
     newer = [open_run(path) for path in run]
     asked = CompareRequest(figures, margin_of(margins), least, sides_of(betters))
     result = Checked(_compared(run, newer, _Baselines(baselines, most, matches), asked), threshold)

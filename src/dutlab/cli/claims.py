@@ -40,7 +40,7 @@ def claims(*, run: Path, out: Path | None, as_json: bool) -> None:
 
 @click.command("verify-claim")
 @click.argument("cards", metavar="CARD…", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, dir_okay=False))
-@click.option("--run", "run", type=click.Path(path_type=Path, exists=True, file_okay=False), help="Folder of the run.  [as the card says]")
+@click.option("--run", "run", type=click.Path(path_type=Path, exists=True, file_okay=False), help="Folder of the run.  [named in the card]")
 @JSON
 @click.pass_context
 def verify_claim(ctx: click.Context, *, cards: tuple[Path, ...], run: Path | None, as_json: bool) -> None:

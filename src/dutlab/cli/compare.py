@@ -30,12 +30,12 @@ FIGURE = click.option(
 )
 MARGIN = click.option("--margin", "margins", multiple=True, metavar="[CELL=]SHARE",
                        help="Test for equivalence within this margin, as in 2%, or for some cells, as in '*latency*=10%'; choose it "
-                       "before you look.")  # fmt: skip
+                       "before you measure.")  # fmt: skip
 LEAST = click.option("--least", type=SHARE,
                       help="Smallest change that counts.  [1%; 4% of interleaved runs; 10% of runs one after the other, and of one "
                       "against fewer than ten]")  # fmt: skip
 BETTER = click.option("--better", "betters", multiple=True, metavar="[FIGURE=]lower|higher",
-                      help="Which side of a figure is better, where dutlab does not know it; repeatable.")  # fmt: skip
+                      help="The better side of a figure that dutlab does not know; repeatable.")  # fmt: skip
 _PLOT = click.option(
     "--plot", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Draw the ratios: FILE.svg or FILE.png."
 )
@@ -57,7 +57,7 @@ _SIDES: Mapping[str, Better] = {"higher": "higher", "lower": "lower"}
 @BETTER
 @MATCH_MODES
 @click.option("--per", metavar="WHAT[=N,N…]", help="Rates per watt or euro, as in watt=90,25 (one number per run); per core with `core`.")
-@click.option("--order", "as_order", is_flag=True, help="Rank the modes, and say whether their order is the same in all RUNS.")
+@click.option("--order", "as_order", is_flag=True, help="Rank the modes, and test whether their order is the same in all RUNS.")
 @_PLOT
 @JSON
 def compare(
@@ -83,14 +83,14 @@ def compare(
     from dutlab.report.model.contests import CompareRequest
     from dutlab.report.questions.compared import compare_runs
     from dutlab.report.questions.per import divided, per_of
-    from dutlab.report.questions.sides import insist_different, open_run
+    from dutlab.report.questions.sides import open_run, require_different_runs
 
-    insist_different(() if matches else (*runs, *against))
+    require_different_runs(() if matches else (*runs, *against))
     opened = [open_run(path) for path in runs]
     others = [open_run(path) for path in against]
     asked = CompareRequest(figures, margin_of(margins), least, sides_of(betters))
     if as_order:
-        _insist_alone({"--baseline": baseline, "--against": against, "--margin": margins, "--per": per, "--plot": plot})
+        _require_order_alone({"--baseline": baseline, "--against": against, "--margin": margins, "--per": per, "--plot": plot})
         _say_orders([opened[0], *matched(opened[1:], opened[:1], matches)], asked, as_json=as_json)
         return
     if baseline is not None and (others or len(opened) > 1):
@@ -123,7 +123,7 @@ def compare(
             say(line)
 
 
-def _insist_alone(others: Mapping[str, object]) -> None:
+def _require_order_alone(others: Mapping[str, object]) -> None:
     """Raise InputError for options that cannot be combined with --order."""
     if options := [name for name, value in others.items() if value]:
         raise InputError(f"--order cannot be combined with {' and '.join(options)}", remedy="leave it out, or ask twice")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from dutlab.bounds import INPUT
 from dutlab.cli.loop import run_in_order
-from dutlab.cli.manner import Manner
+from dutlab.cli.manner import CommonOptions
 from dutlab.cli.places import TestPlace, hosts_at, lab_of
 from dutlab.cli.terminal import say, tell
 from dutlab.cli.userns import become_root
@@ -39,7 +39,7 @@ class ConductRequest:
     take_over: bool
     report: tuple[str, Path] | None
     """Format and file of Conductor's own report."""
-    manner: Manner
+    manner: CommonOptions
     done: list[StepsTrial] = field(default_factory=list)
     """Finished trials."""
 

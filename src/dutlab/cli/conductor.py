@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dutlab.cli.manner import Manner, form_options
+from dutlab.cli.manner import CommonOptions, form_options
 from dutlab.cli.options import RUNS
 from dutlab.cli.terminal import say, tell
 from dutlab.errors import Fault, FaultKind, InputError, SpecRefused
@@ -62,7 +62,7 @@ def run(
     *, file: Path, maps: tuple[str, ...], players: str | None, directories: tuple[str, ...], trials: int | None, phases: tuple[Phase, ...],
     clients: tuple[str, ...], keep_going: bool, strict: bool, no_limit: bool, translate: bool, dry_run: bool, take_over: bool,
     form: str | None, output: Path | None, runs: Path,
-    manner: Manner,
+    manner: CommonOptions,
 ) -> None:  # fmt: skip
     """Run a test. Exit 0 only if every step succeeded.
 

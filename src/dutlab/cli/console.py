@@ -74,9 +74,9 @@ class Console:
                 if event.remedy:
                     self.note(event.remedy)
             case _:
-                self._hear_of_trial(event)
+                self._receive_trial(event)
 
-    def _hear_of_trial(self, event: Event) -> None:
+    def _receive_trial(self, event: Event) -> None:
         match event:
             case Preparing():
                 self._do(event.what)
@@ -105,7 +105,7 @@ class Console:
         if event.status == "measured" and self._renews:
             tell(fitted(text, width_of_errors()), end="\n" if event.done == event.trials else "", renew=True)
         else:
-            self._tell_words(text)
+            self._print_wrapped(text)
         if event.done < event.trials:
             self._do("before the next trial", shown=False)
         else:
@@ -153,9 +153,9 @@ class Console:
         return answer
 
     def _line(self, text: str) -> None:
-        self._tell_words(f"{self._name}{text}" if text else "")
+        self._print_wrapped(f"{self._name}{text}" if text else "")
 
-    def _tell_words(self, text: str) -> None:
+    def _print_wrapped(self, text: str) -> None:
         """Print text, wrapped between words on a terminal; a file or a program gets one line."""
         tell(
             "\n".join(textwrap.wrap(text, width_of_errors(), break_long_words=False, break_on_hyphens=False)) if self._renews else text,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dutlab.cli.manner import Manner
+from dutlab.cli.manner import CommonOptions
 from dutlab.cli.one_workload import SETTINGS, as_yaml, default_mode, lab_of
 from dutlab.cli.options import LAB_WORDS, RUNS
 from dutlab.cli.terminal import say, tell
@@ -33,8 +33,10 @@ _LABEL_WIDTH = 11
     "--testbed", metavar="FILE", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="Testbed file of the hosts to examine."
 )
 @click.option("--lab", metavar="NAME", help=LAB_WORDS)
-@click.option("--prove", metavar="FINDING", help="Measure what this finding costs here: as found and cured, in turn; the cure is undone.")
-@click.option("--mode", help="With --prove: the mode of the DUT.  [as the finding needs it, else router]")
+@click.option(
+    "--prove", metavar="FINDING", help="Measure the cost of this finding here, before and after the fix. The fix is undone afterwards."
+)
+@click.option("--mode", help="With --prove: the mode of the DUT.  [the mode that the finding needs, else router]")
 @click.option("--repeats", type=click.IntRange(1, 1000), default=6, help="With --prove: trials of each level.  [6]")
 @RUNS
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
@@ -129,7 +131,7 @@ def _prove(
     overrides = [f"workloads.{n}.{workload}.{of}" for n, written in enumerate(data["workloads"]) for workload in written for of in settings]
     definition = given_experiment(as_yaml(data), Path(f"prove-{kind}.yaml"), overrides)
     options = RunOptions(runs=runs, engine_binary=find_engine(), command=("dutlab", *sys.argv[1:]), standing_lab=standing)
-    result = Manner(form="json" if as_json else "text").carry_out(definition, options)
+    result = CommonOptions(form="json" if as_json else "text").carry_out(definition, options)
     (report,) = report_finished([result.folder])
     pairs = proof_pairs(open_run(result.folder), proof)
     if as_json:

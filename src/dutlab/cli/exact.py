@@ -10,10 +10,10 @@ from typing import Any
 
 import click
 
-from dutlab.cli.manner import Manner, manner_options
+from dutlab.cli.manner import CommonOptions, manner_options
 from dutlab.cli.one_workload import SETTINGS
 from dutlab.cli.options import NAME, RUNS
-from dutlab.cli.versions import EXACT_MODES, VersionKind, given_in_guest, version_of, xdp_mode
+from dutlab.cli.versions import EXACT_MODES, VersionKind, guest_experiment, version_of, xdp_mode
 from dutlab.errors import InputError
 
 
@@ -34,7 +34,7 @@ def listed(_ctx: click.Context, _param: click.Parameter, words: tuple[str, ...])
     "--xdp", "programs", multiple=True, metavar="FILE[:SECTION]",
     help="An object file with an XDP program for the receiving port of a router, measured as a mode; repeatable.  [section xdp]",
 )  # fmt: skip
-@click.option("--profile", is_flag=True, help="Say which functions take the instructions: a table and a flame graph in the report.")
+@click.option("--profile", is_flag=True, help="Count instructions by function: a table and a flame graph in the report.")
 @click.option("--kernel", type=click.Path(path_type=Path, dir_okay=False), help="A bzImage.  [the newest Debian kernel for clouds]")
 @click.option("--modules", type=click.Path(path_type=Path, file_okay=False), help="Folder of its modules.  [/lib/modules/RELEASE]")
 @NAME
@@ -52,7 +52,7 @@ def exact(
     profile: bool,
     name: str | None,
     runs: Path,
-    manner: Manner,
+    manner: CommonOptions,
 ) -> None:
     """The guest needs no root, and other work on this machine changes no figure. Other modes: filter-empty, filter-1, filter-25, nat-open,
     bridge, flowtable, filter-default-flowtable, nat-flowtable; two-routers; and two routers with a tunnel: ipsec, ipsec-cbc and the other
@@ -70,7 +70,7 @@ def exact(
     own = _own_modes(rulesets, programs)
     chosen = modes or ([] if own else EXACT_MODES)
     with tempfile.TemporaryDirectory(prefix="dutlab-") as folder:
-        definition = given_in_guest(
+        definition = guest_experiment(
             Path(folder), name=name or "exact", modes=chosen, own=own, sizes=sizes, settings=settings, kernel=kernel, modules=modules,
             profile=profile,
         )  # fmt: skip

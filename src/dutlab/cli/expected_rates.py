@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dutlab.cli.one_workload import Where
+from dutlab.cli.one_workload import MeasureOptions
 from dutlab.errors import InputError
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ EXPECTED_FROM = click.option(
 )
 
 
-def expected_body(run: Path | None, workload: str, sizes: Sequence[str | int], where: Where) -> dict[str, Any]:
+def expected_body(run: Path | None, workload: str, sizes: Sequence[str | int], where: MeasureOptions) -> dict[str, Any]:
     """Return the settings `loads_by` and `expected` from the run; none without a run. `sizes` are those asked for; none is all of the run.
 
     Raises InputError, StoreError.

@@ -77,7 +77,7 @@ def gate(
     runs: Path,
 ) -> None:
     """For CI. Instructions of nft rule sets, kernels, XDP programs and commands are counted in a simulated guest. Experiment files are
-    measured by their own workloads; those by time in rounds of both versions, until the result is known. Existing runs are compared as
+    measured by their own workloads; those by time in rounds of both versions, until the result is certain. Existing runs are compared as
     they are. A worse result is measured again before the gate fails.
 
     Exit 0: not worse by more than the allowed change; 1: worse; 2: cannot tell. KEY=VALUE is a setting of the workload exact.

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dutlab.cli.loop import run_in_order
-from dutlab.cli.manner import Manner
+from dutlab.cli.manner import CommonOptions
 from dutlab.cli.userns import become_root
 from dutlab.errors import InputError
 
@@ -63,10 +63,10 @@ class GateRuns:
         """Compare two existing runs, and measure worse cells again by the runs' plans. Raises as runner.run does."""
         from dutlab.analysis.gate import gate_counts, gate_rounds
         from dutlab.measures import is_exact
-        from dutlab.report.questions.sides import insist_different
+        from dutlab.report.questions.sides import require_different_runs
         from dutlab.runner.repeat import to_repeat
 
-        insist_different(paths)
+        require_different_runs(paths)
         works = [to_repeat(path, testbed=None, trusted=False) for path in paths]
         sides = self.sides(paths)
         counts, rest = ([p for p in sides.pairs if is_exact(p.figure) is exact] for exact in (True, False))
@@ -81,7 +81,7 @@ class GateRuns:
 
     def again(self, paths: Sequence[Path], least: Mapping[CellName, float]) -> dict[CellName, CheckKind]:
         """Measure again the results in `least` of two runs, and return verdicts for changes above it. Results without one are left out."""
-        from dutlab.analysis.gate import ALLOWED_BY_LEAST, again_by_rounds, of_counts
+        from dutlab.analysis.gate import ALLOWED_BY_LEAST, of_counts, remeasure_by_rounds
         from dutlab.measures import is_exact
         from dutlab.runner.repeat import to_repeat
 
@@ -94,7 +94,7 @@ class GateRuns:
             kinds |= {c.name: c.kind for c in cells}
         if rest := [name for name in least if name not in counts]:
             allowed = ALLOWED_BY_LEAST * max(least[name] for name in rest)
-            kinds |= {c.name: c.kind for c in again_by_rounds(_Rounds(self, works, sides), rest, allowed)}
+            kinds |= {c.name: c.kind for c in remeasure_by_rounds(_Rounds(self, works, sides), rest, allowed)}
         return kinds
 
     def options(self, budget_s: float | None = None) -> RunOptions:
@@ -114,7 +114,8 @@ class GateRuns:
         async def both() -> list[Path]:
             names = ("older: ", "newer: ")
             return [
-                (await carry_out_work(work, self.options(), Manner().console(name))).folder for name, work in zip(names, works, strict=True)
+                (await carry_out_work(work, self.options(), CommonOptions().console(name))).folder
+                for name, work in zip(names, works, strict=True)
             ]
 
         return self.made(run_in_order(both()))
@@ -157,10 +158,10 @@ class GateRuns:
 
 def measured_again(paths: Sequence[Path], least: Mapping[CellName, float], within_s: float, runs: Path) -> dict[CellName, CheckKind]:
     """Measure an older and a newer run again, in folder `runs`, for the results in `least`; return verdicts for changes above it."""
-    from dutlab.runner.recovery import builds_its_lab
+    from dutlab.runner.recovery import builds_lab
     from dutlab.tools.engine.binary import find_engine
 
-    if any(builds_its_lab(path) for path in paths):
+    if any(builds_lab(path) for path in paths):
         become_root()
     return GateRuns(runs, 0.0, 0.0, within_s, find_engine()).again(paths, least)
 
@@ -205,13 +206,16 @@ class _Rounds:
         return called_as(sides.pairs, labels(works[0], works[0], self.first, sides))
 
     async def _measured(self, works: Works, left: float, enough: Callable[[Sequence[Pair]], bool]) -> Sequence[RunResult]:
-        """Measure both versions in turn; build the lab once if both use the same."""
+        """Measure both versions alternately; build the lab once if both use the same."""
         from dutlab import labs
         from dutlab.runner.in_turn import run_in_turn
 
         async def measured(options: RunOptions) -> Sequence[RunResult]:
             return await run_in_turn(
-                works, options, lambda place: Manner().console(("older: ", "newer: ")[place]), enough=lambda of: enough(self._pairs(of))
+                works,
+                options,
+                lambda place: CommonOptions().console(("older: ", "newer: ")[place]),
+                enough=lambda of: enough(self._pairs(of)),
             )
 
         options, names = self._of.options(left), {work.testbed.lab for work in works}

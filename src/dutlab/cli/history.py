@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 @BETTER
 @click.option(
     "--confirm", "confirm_s", type=DURATION, metavar="TIME",
-    help="If the newest run is worse, measure it and the one before it in turn, for at most this long. Their runs go to RUNS-confirmed.",
+    help="If the newest run is worse, measure it and the one before it alternately, at most this long. Their runs go to RUNS-confirmed.",
 )  # fmt: skip
 @click.option("--plot", type=click.Path(path_type=Path, file_okay=False), metavar="DIR", help="Folder for a picture of each cell, as SVG.")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")

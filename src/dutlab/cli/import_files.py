@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dutlab.choices import IMPORTS
-from dutlab.cli.manner import Manner
+from dutlab.cli.manner import CommonOptions
 from dutlab.cli.options import RUNS
 from dutlab.cli.terminal import say, say_words
 from dutlab.errors import InputError
@@ -32,7 +32,7 @@ MOST_WORDS = 20
 @click.option(
     "--line-rate",
     metavar="RATE",
-    help="Rate of the link: rates above it are doubted, and the report says where it was the limit.  [not known]",
+    help="Rate of the link: rates above it are doubted, and the report names the figures that it limited.  [not known]",
 )
 @click.option(
     "--testbed",
@@ -81,7 +81,7 @@ def import_files(
     _say(faults, err=as_json)
     count = len(trials) - len(faults)
     say(f"{count} imported{f', {len(faults)} without a result' if faults else ''}: {run.path}", err=as_json)
-    Manner(form="json" if as_json else "text").print_answers([run.path])
+    CommonOptions(form="json" if as_json else "text").print_answers([run.path])
     if faults:
         context.exit(1)
 

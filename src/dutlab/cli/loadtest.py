@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from dutlab.choices import GENERATORS
-from dutlab.cli.one_workload import SETTINGS, Where, measure_workload, where_options
+from dutlab.cli.one_workload import SETTINGS, MeasureOptions, measure_workload, where_options
 from dutlab.cli.terminal import say
 from dutlab.errors import InputError
 
@@ -69,7 +69,7 @@ class _Percent(click.ParamType[str]):
 @click.option("--line-rate", metavar="RATE", help="Line rate for percentages.   [the link's speed; 1G where it has none]")
 @click.option("--threshold", type=_Percent(), default="0.1%", help="A second fails above this loss.  [0.1%]")
 @click.option("--flows", type=_Counts(), help="Flows each way; several numbers, as in 1,1000, make a ramp each.  [1]")
-@click.option("--verify-traffic", is_flag=True, help="Before the ramp, send at the warm-up's rate until you have looked at the traffic.")
+@click.option("--verify-traffic", is_flag=True, help="Before the ramp, send at the warm-up's rate until you confirm the traffic.")
 @click.option("--unidirectional", is_flag=True, help="Send from source to sink only.  [both directions]")
 @where_options
 def loadtest(
@@ -82,7 +82,7 @@ def loadtest(
     flows: tuple[int, ...] | None,
     verify_traffic: bool,
     line_rate: str | None,
-    where: Where,
+    where: MeasureOptions,
     **times: str,
 ) -> None:
     """\b

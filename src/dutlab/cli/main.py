@@ -17,7 +17,7 @@ import click
 from dutlab.cli.packages import defer_metadata
 from dutlab.cli.terminal import say
 from dutlab.errors import DutlabError
-from dutlab.own_folder import not_for_all
+from dutlab.own_folder import restrict_umask
 from dutlab.release import version
 
 SECTIONS = {
@@ -88,7 +88,7 @@ SECTIONS = {
             "dutlab.cli.calibrate:calibrate",
             "Measure the rig without the DUT, to know its own limit.",
         ),
-        "verify": ("dutlab.cli.verify:verify", "Test every method on devices whose answers are known; exit 1 when a figure is off."),
+        "verify": ("dutlab.cli.verify:verify", "Test every method on devices with known answers; exit 1 when a figure is off."),
         "limits": (
             "dutlab.cli.limits:limits",
             "Compute the most that links, tunnels, buses, drives, arrays and memory allow, with formula and source.",
@@ -311,7 +311,7 @@ def main() -> None:
     `artifact check` also has 4: cannot tell.
     """
     _open_closed_streams()
-    not_for_all()
+    restrict_umask()
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # pydantic would look for plugins in every installed package
     atexit.register(_leave)
     if _COMPLETE in os.environ:

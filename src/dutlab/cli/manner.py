@@ -35,7 +35,7 @@ SHARE_OF_TRIALS = 0.7
 
 
 @dataclass(frozen=True)
-class Manner:
+class CommonOptions:
     """Options that every measuring command takes."""
 
     yes: bool = False
@@ -176,7 +176,7 @@ def _with_manner(command: Callable[..., None], options: Sequence[Callable[..., A
         if as_json and as_lines:
             raise click.UsageError("--json and --json-lines exclude one another")
         form: Form = "json-lines" if as_lines else "json" if as_json else "text"
-        manner = Manner(given.pop("yes", False), given.pop("budget_s", None), form, given.pop("wait_quiet_s", None) or 0.0)
+        manner = CommonOptions(given.pop("yes", False), given.pop("budget_s", None), form, given.pop("wait_quiet_s", None) or 0.0)
         command(**given, manner=manner)
 
     for option in options:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from dutlab.cli.one_workload import SETTINGS, Where, measure_workload, where_options
+from dutlab.cli.one_workload import SETTINGS, MeasureOptions, measure_workload, where_options
 
 
 @click.command()
@@ -27,7 +27,7 @@ def matrix(
     udp: bool,
     length: int | None,
     rate: str | None,
-    where: Where,
+    where: MeasureOptions,
 ) -> None:
     """\b
     Example:

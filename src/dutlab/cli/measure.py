@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 from click.shell_completion import CompletionItem
 
-from dutlab.cli.one_workload import Where, insist_on_workload, measure_workload, where_options
+from dutlab.cli.one_workload import MeasureOptions, insist_on_workload, measure_workload, where_options
 from dutlab.cli.two_ports import PortOptions, measure_ports, port_options, split_words
 from dutlab.workloads import WORKLOADS, settable
 
@@ -28,7 +28,7 @@ class _Measure(click.Command):
 @click.argument("words", nargs=-1, metavar="[PORT PORT] [KEY=VALUE]…")
 @port_options
 @where_options
-def measure(*, workload: str, words: tuple[str, ...], options: PortOptions, where: Where) -> None:
+def measure(*, workload: str, words: tuple[str, ...], options: PortOptions, where: MeasureOptions) -> None:
     """KEY=VALUE is a setting of the workload, as in an experiment file: duration=10s, frame_sizes=64,imix, rates=max. With two ports of
     this machine and a box between them, no testbed file is needed.
 

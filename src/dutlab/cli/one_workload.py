@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, get_args, get_origin
 
 import click
 
-from dutlab.cli.manner import Manner, manner_options
+from dutlab.cli.manner import CommonOptions, manner_options
 from dutlab.cli.options import LAB_WORDS, LINK_WORDS, NAME, REPEATS, RUNS, TESTBED_WORDS
 from dutlab.cli.userns import become_root
 from dutlab.errors import InputError, SpecRefused
@@ -30,7 +30,7 @@ SETTINGS = click.argument("settings", nargs=-1, metavar="[KEY=VALUE]…")
 
 
 @dataclass(frozen=True)
-class Where:
+class MeasureOptions:
     """Options of every command that measures without an experiment file."""
 
     links: tuple[str, ...]
@@ -40,7 +40,7 @@ class Where:
     repeats: int
     runs: Path
     name: str | None
-    manner: Manner
+    manner: CommonOptions
 
     @property
     def link_sets(self) -> list[list[str]] | None:
@@ -49,11 +49,11 @@ class Where:
 
 
 def where_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add --link, --lab, --testbed, --mode, --repeats, --runs, --name and the options of a Manner to `command`, as one Where."""
+    """Add --link, --lab, --testbed, --mode, --repeats, --runs, --name and CommonOptions to `command`, as one MeasureOptions."""
 
     @functools.wraps(command)
     def with_where(**given: Any) -> None:  # noqa: ANN401 -- the options that click was given
-        where = Where(*(given.pop(name) for name in ("links", "lab", "testbed", "modes", "repeats", "runs", "name", "manner")))
+        where = MeasureOptions(*(given.pop(name) for name in ("links", "lab", "testbed", "modes", "repeats", "runs", "name", "manner")))
         command(**given, where=where)
 
     for option in (
@@ -73,7 +73,7 @@ def measure_workload(
     kind: str,
     body: Mapping[str, Any],
     settings: Sequence[str],
-    where: Where,
+    where: MeasureOptions,
     *,
     then: Callable[[Path], None] = lambda _: None,
 ) -> None:

@@ -100,14 +100,14 @@ async def _one_after_the_other(name: str, host: Host, port: str) -> list[OpticRo
 
     rows: list[OpticRow] = []
     async with closing(host):
-        while await _next_is_in(len(rows) + 1, name, port):
+        while await _ask_for_next_module(len(rows) + 1, name, port):
             row = await _when_linked(name, host, port)
             say(f"  {'; '.join(row.words()[w] or '-' for w in _NARROW[1:])}", err=True)
             rows.append(row)
     return rows
 
 
-async def _next_is_in(number: int, name: str, port: str) -> bool:
+async def _ask_for_next_module(number: int, name: str, port: str) -> bool:
     from dutlab.cli.answers import answer_to
 
     return await answer_to(f"module {number}: plug it into {port} of {name}, then Enter; `end` ends") not in (None, "end", "q")

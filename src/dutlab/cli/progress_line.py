@@ -18,11 +18,11 @@ from dutlab.subject import by_part
 from dutlab.units import si
 
 _BAR, _SHORT_BAR = 10, 4
-"""Width of the bar in columns, where there is room and where there is little."""
+"""Width of the bar in columns, on wide and on narrow terminals."""
 _BAR_FROM = 60
 """Width of the terminal from which the line has a bar."""
 _LEAST_NAME = 12
-"""Columns that a trial's name keeps, whatever else is in the line."""
+"""Least number of columns of a trial's name."""
 _WIDE = {"W", "F"}
 """East Asian widths of characters of two columns (UAX #11)."""
 
@@ -88,7 +88,7 @@ class LiveTrial:
     def words(self, now_s: float, width: int) -> str:
         """Return the line: a bar of the run, the trial, its time so far, the time left for all trials, and its readings.
 
-        If the readings do not all fit, they are shown in turn. A name that leaves no room for one reading is cut.
+        If the readings do not all fit, they are shown one after another. A name that is too long for one reading next to it is cut.
         """
         took, b = now_s - self.since_s, self.begun
         left = f"{duration_words(b.left_s - took)} left" if took < b.left_s else "longer than planned"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dutlab.cli.manner import Manner, manner_options
+from dutlab.cli.manner import CommonOptions, manner_options
 from dutlab.cli.options import RUNS, TESTBED_WORDS
 from dutlab.cli.terminal import answer, say_words, table
 from dutlab.cli.userns import become_root
@@ -35,7 +35,7 @@ _CARD = ("driver", "firmware", "model", "speed_mbps", "offloads", "rings")
 @click.option("--trust", is_flag=True, help="Skip the check that this user made this run on this machine.")
 @RUNS
 @manner_options
-def repeat(*, run_folder: Path, testbed_file: Path | None, dry_run: bool, trust: bool, runs: Path, manner: Manner) -> None:
+def repeat(*, run_folder: Path, testbed_file: Path | None, dry_run: bool, trust: bool, runs: Path, manner: CommonOptions) -> None:
     """Lists differences between the machines of the run and these, measures, and compares both runs.
 
     If another user or machine made RUN, its commands are shown first, and nothing is done until you agree.
@@ -85,7 +85,7 @@ def repeat(*, run_folder: Path, testbed_file: Path | None, dry_run: bool, trust:
     click.get_current_context().exit(result.exit_status)
 
 
-def _again(work: Work, run: str, runs: Path, manner: Manner) -> RunResult:
+def _again(work: Work, run: str, runs: Path, manner: CommonOptions) -> RunResult:
     import sys
 
     from dutlab.runner.execution import RunOptions

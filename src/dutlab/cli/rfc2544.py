@@ -9,7 +9,7 @@ import click
 
 from dutlab.choices import ALL_TESTS
 from dutlab.cli.expected_rates import EXPECTED_FROM, expected_body
-from dutlab.cli.one_workload import SETTINGS, Where, measure_workload, where_options
+from dutlab.cli.one_workload import SETTINGS, MeasureOptions, measure_workload, where_options
 from dutlab.units import number_or_text
 
 QUICK = {"scale": 0.05, "frame_sizes": [64, 1518], "latency_repeats": 2, "burst_repeats": 2, "recovery_repeats": 1, "reset_repeats": 1}
@@ -22,7 +22,7 @@ QUICK = {"scale": 0.05, "frame_sizes": [64, 1518], "latency_repeats": 2, "burst_
 @click.option(
     "--scale",
     type=float,
-    help="Scale every prescribed duration, as the report says; not the repeats, which take the most time: see --quick.  [1]",
+    help="Scale every prescribed duration; the report states it. Not the repeats, which take the most time: see --quick.  [1]",
 )
 @click.option(
     "--size",
@@ -42,7 +42,7 @@ def rfc2544(
     sizes: tuple[str, ...],
     tests: tuple[str, ...],
     expected_from: Path | None,
-    where: Where,
+    where: MeasureOptions,
 ) -> None:
     """KEY=VALUE is any other setting of the workload: directions=both (section 14), modifiers=broadcast,routing (section 11),
     networks=1,256 (section 12), extension_headers=chain (RFC 5180), latency_repeats=2, burst_repeats=2.

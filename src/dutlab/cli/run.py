@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dutlab.cli.examples import example
-from dutlab.cli.manner import Manner, manner_options
+from dutlab.cli.manner import CommonOptions, manner_options
 from dutlab.cli.one_workload import lab_of
 from dutlab.cli.options import BED, JSON, LAB_WORDS, RUNS, SET, TESTBED_WORDS, insist_on_one
 from dutlab.cli.terminal import say, table, tell
@@ -37,7 +37,7 @@ _TRUST = click.option("--trust", is_flag=True, help="Skip the check that this us
               help="Namespaces with every mode, or guests: near, distant and lossy in UML, firewall and NAT in QEMU.")  # fmt: skip
 @RUNS
 @manner_options
-def demo(*, job: str | None, quick: bool, lab: str, runs: Path, manner: Manner) -> None:
+def demo(*, job: str | None, quick: bool, lab: str, runs: Path, manner: CommonOptions) -> None:
     """With storage: shows the theoretical limits of a lab's drives, then measures them raw, as RAID 10 and as RAID 5, with a drive lost
     and rebuilt.
 
@@ -59,11 +59,11 @@ def demo(*, job: str | None, quick: bool, lab: str, runs: Path, manner: Manner) 
         path = example("guest") / ("demo.yaml" if lab == "uml-router" else "firewall.yaml")
     if job:
         path = example("storage") / "demo.yaml"
-        _tell_theory()
+        _print_theory()
     manner.finish([manner.carry_out(read_experiment(path), _options(runs, unattended=True, lab=None))])
 
 
-def _tell_theory() -> None:
+def _print_theory() -> None:
     """Print the theoretical limits of each array of the demo, in multiples of one drive."""
     from dutlab import labs
     from dutlab.physics.ceilings.storage import Array, DriveRating, raid_ceilings
@@ -90,7 +90,7 @@ def _tell_theory() -> None:
               help=f"{TESTBED_WORDS}  [the file's; repeatable, with --interleave]")  # fmt: skip
 @click.option("--interleave", is_flag=True, help="Interleave experiments, or one on several testbeds: a repeat of each at a time. The same "
               "one twice shows how far two runs of one box differ.")  # fmt: skip
-@click.option("--unattended", is_flag=True, help="Refuse a plan that needs a person.")
+@click.option("--unattended", is_flag=True, help="Refuse a plan with manual steps.")
 @click.option("--take-over", is_flag=True, help="Use hosts that an ended run left in use.")
 @manner_options
 def run(
@@ -103,7 +103,7 @@ def run(
     interleave: bool,
     unattended: bool,
     take_over: bool,
-    manner: Manner,
+    manner: CommonOptions,
 ) -> None:
     """\b
     Example:
@@ -156,7 +156,7 @@ def _options(runs: Path, *, unattended: bool, lab: str | None, take_over: bool =
     )
 
 
-def _consoles(manner: Manner) -> Callable[[int], Console]:
+def _consoles(manner: CommonOptions) -> Callable[[int], Console]:
     return lambda place: manner.console(f"run {place + 1}: ")
 
 
@@ -164,7 +164,7 @@ def _consoles(manner: Manner) -> Callable[[int], Console]:
 @click.argument("run_folders", metavar="RUN…", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, file_okay=False))
 @_TRUST
 @manner_options
-def resume(*, run_folders: tuple[Path, ...], trust: bool, manner: Manner) -> None:
+def resume(*, run_folders: tuple[Path, ...], trust: bool, manner: CommonOptions) -> None:
     """\b
     Example:
       dutlab resume runs/2026-11-21T0801Z-firewall-modes-3f2a
@@ -172,16 +172,16 @@ def resume(*, run_folders: tuple[Path, ...], trust: bool, manner: Manner) -> Non
     from dutlab.cli.loop import run_in_order
     from dutlab.runner import recovery
     from dutlab.runner import run as runner
-    from dutlab.runner.in_turn import alone_words, resume_in_turn
+    from dutlab.runner.in_turn import resume_in_turn, resumed_alone_warning
     from dutlab.runner.trust import NotOurs
     from dutlab.store.run_folder import RunFolder
 
-    if True in {recovery.builds_its_lab(path) for path in run_folders}:  # checks every run: one without a testbed raises
+    if True in {recovery.builds_lab(path) for path in run_folders}:  # checks every run: one without a testbed raises
         become_root()
-    options = [replace(_options(path.parent, unattended=False, lab=recovery.standing_lab_of(path)), trusted=trust) for path in run_folders]
+    options = [replace(_options(path.parent, unattended=False, lab=recovery.existing_lab_of(path)), trusted=trust) for path in run_folders]
     for place, path in enumerate(run_folders):
         try:
-            runner.to_go_on_with(path, trusted=trust)
+            runner.resumable_work(path, trusted=trust)
         except NotOurs as error:
             ask_trust(error)
             options[place] = replace(options[place], trusted=True)
@@ -191,7 +191,7 @@ def resume(*, run_folders: tuple[Path, ...], trust: bool, manner: Manner) -> Non
         return
     ((path,), (of,)) = run_folders, options
     console = manner.console()
-    if (words := alone_words(RunFolder.open(path))) is not None:
+    if (words := resumed_alone_warning(RunFolder.open(path))) is not None:
         console.note(words)
     manner.finish([run_in_order(runner.resume(path, of, console))])
 

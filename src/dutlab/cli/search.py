@@ -8,7 +8,7 @@ import click
 
 from dutlab.choices import PRESET
 from dutlab.cli.expected_rates import EXPECTED_FROM, expected_body
-from dutlab.cli.one_workload import SETTINGS, Where, measure_workload, where_options
+from dutlab.cli.one_workload import SETTINGS, MeasureOptions, measure_workload, where_options
 
 
 @click.command()
@@ -17,7 +17,7 @@ from dutlab.cli.one_workload import SETTINGS, Where, measure_workload, where_opt
 @click.option("--size", "sizes", multiple=True, help="Frame size in bytes with FCS, or a mix; repeatable.  [64]")
 @EXPECTED_FROM
 @where_options
-def search(*, settings: tuple[str, ...], preset: str, sizes: tuple[str, ...], expected_from: Path | None, where: Where) -> None:
+def search(*, settings: tuple[str, ...], preset: str, sizes: tuple[str, ...], expected_from: Path | None, where: MeasureOptions) -> None:
     """KEY=VALUE is any other setting of the workload, as in lowest=1kpps, highest=2Mpps, budget=10min.
 
     \b

@@ -14,7 +14,7 @@ from click.core import ParameterSource
 from dutlab.cli.runs import FLEET, FOLDER
 from dutlab.cli.terminal import say, tell
 from dutlab.errors import InputError
-from dutlab.extras import how_to_add
+from dutlab.extras import extra_install_command
 from dutlab.own_folder import private_text
 
 if TYPE_CHECKING:
@@ -73,8 +73,8 @@ def serve(
     try:
         from dutlab.serve.server import ServeRequest, listening, run
     except ImportError as error:
-        raise InputError(f"dutlab serve needs {error.name}", remedy=how_to_add("serve")) from None
-    database = _fleet_that_answers() if fleet else None
+        raise InputError(f"dutlab serve needs {error.name}", remedy=extra_install_command("serve")) from None
+    database = _fleet_database() if fleet else None
     is_open = socket is None and bind not in _LOOPBACK
     file_token = _token(token_file)
     token = file_token or (secrets.token_urlsafe(32) if socket is None and (is_open or with_control) else "")
@@ -114,7 +114,7 @@ def _check_options(
         raise click.UsageError(f"--{options[0].replace('_', '-')} cannot be combined with --socket")
 
 
-def _fleet_that_answers() -> FleetDatabase:
+def _fleet_database() -> FleetDatabase:
     """Return the database that the environment names; print a note if it does not answer yet. Raises InputError for a wrong name."""
     from dutlab.store.fleet_database import FleetDatabaseAway, fleet_database
 

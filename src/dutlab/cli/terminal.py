@@ -1,4 +1,4 @@
-"""Output of the commands, without control sequences, since much text comes from hosts, files and runs of other users."""
+"""Output of the commands, without control sequences, since much text is from hosts, files and runs of other users."""
 
 from __future__ import annotations
 

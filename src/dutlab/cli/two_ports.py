@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dutlab.cli.manner import Manner, manner_options
+from dutlab.cli.manner import CommonOptions, manner_options
 from dutlab.cli.one_workload import as_yaml, given_workload, lab_of
 from dutlab.cli.options import LAB_WORDS, NAME, REPEATS, RUNS
 from dutlab.cli.terminal import say_words
@@ -80,7 +80,7 @@ def port_options(command: Callable[..., None]) -> Callable[..., None]:
 @click.command()
 @click.argument("words", nargs=-1, metavar="PORT PORT [KEY=VALUE]…")
 @click.option("--size", "sizes", multiple=True, metavar="BYTES", help="A frame size or mix; repeatable.  [64, imix, 1518]")
-@click.option("--scale", type=click.FloatRange(0.05, 1), help="Scale every duration; the report says so.  [1]")
+@click.option("--scale", type=click.FloatRange(0.05, 1), help="Scale every duration; the report states it.  [1]")
 @click.option(
     "--write",
     "folder",
@@ -108,7 +108,7 @@ def test(
     repeats: int,
     name: str | None,
     runs: Path,
-    manner: Manner,
+    manner: CommonOptions,
 ) -> None:
     """KEY=VALUE is any other setting of the workload quick-test, or of bloat with --home.
 
@@ -134,11 +134,11 @@ def test(
     body = {"frame_sizes": [number_or_text(size) for size in sizes] or None, "scale": scale}
     typed_words = sys.argv[1:] if typed is None else shlex.split(typed)
     if home:
-        from dutlab.cli.bloat import tell_home
+        from dutlab.cli.bloat import print_home_result
 
         measure_ports(
             _HOME, {}, settings, names, options, also=({"path-mtu": {}},),
-            runs=runs, typed=typed_words, repeats=repeats, name=name or "home", manner=manner, then=tell_home,
+            runs=runs, typed=typed_words, repeats=repeats, name=name or "home", manner=manner, then=print_home_result,
         )  # fmt: skip
         return
     measure_ports(
@@ -170,7 +170,7 @@ def measure_ports(
     typed: Sequence[str] | None = None,
     repeats: int = 1,
     name: str | None = None,
-    manner: Manner,
+    manner: CommonOptions,
     then: Callable[[Path], None] = lambda _: None,
 ) -> None:
     """Measure a workload between two ports, and end the command with the run's exit status.
@@ -214,7 +214,7 @@ def measure_ports(
             near, far = box.ends
             apart = FarPort(LocalHost("here"), near, far)
             undo.callback(apart.put_back)
-            run_in_order(apart.set_apart())
+            run_in_order(apart.isolate())
             sink = {**testbed["hosts"]["sink"], "netns": apart.namespace}
             testbed = {**testbed, "hosts": {**testbed["hosts"], "sink": sink}}
         folder.mkdir(parents=True, exist_ok=True)
@@ -272,12 +272,12 @@ def _without_lab(words: Sequence[str], text: str) -> list[str]:
 
 
 async def _wait_for(command: list[str]) -> int:
-    from dutlab.ending import to_its_end
+    from dutlab.ending import run_to_end
 
     process = await asyncio.create_subprocess_exec(*command)
     try:
         return await process.wait()
     except asyncio.CancelledError:  # the process got the signal too, in its process group, or gets one now
         process.terminate()
-        await to_its_end(process.wait())
+        await run_to_end(process.wait())
         raise

@@ -101,7 +101,7 @@ def versions_of(words: Sequence[str], kind: VersionKind | None) -> list[Version]
     """Return the versions, which must be of one kind. Raises InputError."""
     versions = [version_of(word, kind) for word in words]
     if len(kinds := list(dict.fromkeys(str(of.kind) for of in versions))) > 1:
-        raise InputError(f"versions of several kinds: {', '.join(kinds)}", remedy="compare two of one kind; --as says which")
+        raise InputError(f"versions of several kinds: {', '.join(kinds)}", remedy="compare two of one kind; --as names it")
     return versions
 
 
@@ -127,7 +127,7 @@ def xdp_mode(program: bytes, section: str) -> Mapping[str, Any]:
     return {"apply": apply, "restore": ["true"]}
 
 
-def given_in_guest(
+def guest_experiment(
     folder: Path,
     *,
     name: str,
@@ -169,12 +169,12 @@ def given_of(
     folder.mkdir(parents=True, exist_ok=True)
     if version.kind is VersionKind.KERNEL:
         chosen = modes or EXACT_MODES
-        return given_in_guest(
+        return guest_experiment(
             folder, name=name, modes=chosen, own={}, sizes=sizes, settings=settings, kernel=version.path, modules=modules_of(version.path)
         )
     if modes:
         raise InputError(f"{version.kind} are a mode themselves", remedy="leave --modes out")
-    return given_in_guest(folder, name=name, modes=(), own=version.own_modes, sizes=sizes, settings=settings)
+    return guest_experiment(folder, name=name, modes=(), own=version.own_modes, sizes=sizes, settings=settings)
 
 
 def modules_of(kernel: Path) -> Path | None:

@@ -83,7 +83,7 @@ class ArrayState:
         return f"{level}, {lost} of its drives missing or not rebuilt, {doing}"
 
 
-async def told_by(engine: ArrayEngine, host: Host) -> ArrayState:
+async def state_from_engine(engine: ArrayEngine, host: Host) -> ArrayState:
     """Return the state of the array that this engine made on `host`. Raises CommandFailed when there is none, HostError."""
     facts, sets = dict[str, str](), list[tuple[int, str]]()
     for line in (await host.run(["sh", "-c", engine.state, "dutlab"])).text.splitlines():
@@ -117,7 +117,7 @@ class ArrayMode(OfRecord):
         """Make the array of all drives and wait until it is synchronised; then fail or rebuild a member. Raises TestbedError, HostError."""
         host = testbed.hosts[dut.name]
         if protected := [drive.name for drive in host.drives.values() if not drive.destroy]:
-            raise TestbedError(f"mode {self.name} writes to {protected[0]}, and the testbed does not say `destroy: yes` there")
+            raise TestbedError(f"mode {self.name} writes to {protected[0]}, and the testbed lacks `destroy: yes` there")
         settings = host.array
         numbers = ((settings.chunk or 0) >> 10, settings.bitmap, settings.stripe_cache or 0, settings.group_threads or 0)
         rate = int((settings.rebuild_bytes_per_s or 0) / 1024)
@@ -133,7 +133,7 @@ class ArrayMode(OfRecord):
 
     async def checks_of_state(self, dut: Host, testbed: Testbed) -> Sequence[Check]:
         """Check level, number of drives, and missing or rebuilding drives. This also shows a rebuild that ended during a trial."""
-        array, status = self.array, await told_by(self.engine, dut)
+        array, status = self.array, await state_from_engine(self.engine, dut)
         drives = len(testbed.hosts[dut.name].drives)
         if array.set_level:
             wanted = {"dutlab_level": "raid0", "dutlab_drives": str(SETS)}

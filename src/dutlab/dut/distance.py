@@ -81,7 +81,7 @@ class DistanceLevel:
     reboots: ClassVar[bool] = False
 
     async def undo(self, hosts: Hosts) -> Sequence[UndoStep]:
-        """Return the steps that remove the queues. Raises HostError for a port with a queue that could not be put back."""
+        """Return the steps that remove the queues. Raises HostError for a port with a queue that could not be restored."""
         steps = []
         for name, ports in self._by_host().items():
             if faults := await taken(hosts[name], ports):

@@ -18,7 +18,7 @@ _MOST_AGAIN = 20
 
 
 async def frame_checks(testbed: Testbed, prober: Prober, behaviour: Behaviour, tracked: Tracked | None) -> list[Check]:
-    """Check both directions of every link, the address that the sink sees, and connection tracking (only with `tracked`).
+    """Check both directions of every link, the source address at the sink, and connection tracking (only with `tracked`).
 
     Raises ToolFailed, HostError.
     """
@@ -52,7 +52,7 @@ def everything_came(seen: SeenProbe) -> bool:
 
 
 async def _permitted(name: str, link: Link, seen: SeenProbe, behaviour: Behaviour, tracked: Tracked | None) -> list[Check]:
-    if seen.flow is None:  # pings show neither the address that the sink sees nor what is tracked
+    if seen.flow is None:  # pings show neither the source address at the sink nor what is tracked
         return [arrived(f"link {name}: a permitted flow passes", seen)]
     expected = str((link.dut_out_address if behaviour.translates else link.source_address).ip)
     translated = behaviour.translates or seen.flow.source.version != link.source_address.version

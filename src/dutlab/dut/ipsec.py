@@ -42,7 +42,7 @@ class TunnelEnd(Protocol):
     async def undo(self, host: Host, testbed: Testbed) -> Sequence[UndoStep]:
         """Return the steps that remove the tunnels. Changes nothing.
 
-        Raises HostError when the end has other tunnels, whose keys could not be put back, or when it cannot encrypt.
+        Raises HostError when the end has other tunnels, whose keys could not be restored, or when it cannot encrypt.
         """
 
     async def apply(self, host: Host, tunnels: Sequence[LinkTunnel]) -> None:
@@ -101,7 +101,7 @@ class IpsecMode(TunnelledMode):
     async def undo(self, dut: Host, testbed: Testbed) -> Sequence[UndoStep]:
         """Return the steps that remove the tunnels and the router's settings.
 
-        Raises HostError when an end has other tunnels, whose keys could not be put back, or when it cannot encrypt.
+        Raises HostError when an end has other tunnels, whose keys could not be restored, or when it cannot encrypt.
         """
         source = self._source()
         ends = [*await self.dut_end.undo(dut, testbed), *await self.source_end.undo(source, testbed)]

@@ -26,7 +26,7 @@ class KnobSetting:
     read: str
     write: str
     wanted: str | None
-    """Value to set; None for a value that is only put back, because another setting changes it."""
+    """Value to set; None for a value that is only restored, because another setting changes it."""
     remedy: str = ""
     in_files: bool = False
 

@@ -65,7 +65,7 @@ class LinuxMode(OfFlows):
             await forget_flows(dut)
 
     async def verify(self, dut: Host, testbed: Testbed, prober: Prober) -> Sequence[Check]:
-        """Check forwarding, both directions of every link, the address that the sink sees, and connection tracking."""
+        """Check forwarding, both directions of every link, the source address at the sink, and connection tracking."""
         frames = await frame_checks(testbed, prober, self.declared.behaviour, lambda flow: is_tracked(dut, flow))
         return [*await self.checks_of_state(dut, testbed), *frames]
 

@@ -60,7 +60,7 @@ class Flowtable:
 
 @dataclass(frozen=True)
 class FlowtableMode:
-    """Mode with a flowtable. Flows in the table are tracked, whatever the mode's rules do."""
+    """Mode with a flowtable. Flows in the table are tracked with any rules of the mode."""
 
     mode: LinuxMode
     hardware: bool

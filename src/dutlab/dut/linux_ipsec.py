@@ -99,7 +99,7 @@ class RequiringEnd(XfrmEnd):
         client = (await host.run(["sh", "-c", "echo ${SSH_CONNECTION%% *}"])).text.strip()  # set by sshd(8): the client's address
         if client and any(ip_address(client) in link.source_address.network for link in testbed.links.values()):
             raise HostError(
-                f"its login comes from {client}, and mode {self.suite.mode.name} drops what comes from there unprotected", host=host.name,
+                f"its login is from {client}, and mode {self.suite.mode.name} drops unprotected packets from there", host=host.name,
                 remedy="reach it over another network",
             )  # fmt: skip
         await super().insist(host, testbed)

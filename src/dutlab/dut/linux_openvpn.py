@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from dutlab.dut import tunnel_processes
-from dutlab.dut.linux_tunnels import GROUP, OnePortMode, lead_back, lead_into
+from dutlab.dut.linux_tunnels import GROUP, OnePortMode, lead_into, return_route
 from dutlab.dut.mode import Check, Mode
 from dutlab.dut.tunnelled import SOURCE, Router, Tunnel
 from dutlab.errors import HostError
@@ -70,7 +70,7 @@ class OpenVpnMode(OnePortMode):
                 script += tunnel_processes.until(t.name, f'grep -q "Initialization Sequence Completed" "$d/{t.name}.said"')
                 below = t.link.dut_in if host is dut else t.link.source
                 script += f"ip link set dev {t.name} group {GROUP} mtu {mtus[below.interface] - _AROUND_BYTES} up\n"
-                script += lead_back(t) if host is dut else "".join(f"ip {line}\n" for line in lead_into(t))
+                script += return_route(t) if host is dut else "".join(f"ip {line}\n" for line in lead_into(t))
             await host.run(["sh", "-e"], stdin=script.encode(), timeout_s=60.0)
 
     async def checks_of_state(self, dut: Host, testbed: Testbed) -> list[Check]:

@@ -30,10 +30,10 @@ async def queues_of(host: Host, port: str) -> list[dict[str, Any]]:
 
 
 async def taken(host: Host, ports: Iterable[str]) -> list[str]:
-    """Return faults of ports with a queue that could not be put back. Raises HostError."""
+    """Return faults of ports with a queue that could not be restored. Raises HostError."""
     roots = {port: (await queues_of(host, port))[:1] for port in ports}
     return [
-        f"{host.name}: {port} has a queue already, {root['kind']}, which could not be put back: `tc qdisc del dev {port} root`"
+        f"{host.name}: {port} has a queue already, {root['kind']}, which could not be restored: `tc qdisc del dev {port} root`"
         for port, queues in roots.items()
         for root in queues
         if root["handle"] != _OF_KERNEL

@@ -48,7 +48,7 @@ class Shaper:
         return cls(kind, round(parse_bit_rate(rate)))
 
     async def faults(self, dut: Host, testbed: Testbed) -> Sequence[str]:
-        """Return why the DUT cannot have the queues: the kernel lacks them, or a port's present queue could not be put back."""
+        """Return why the DUT cannot have the queues: the kernel lacks them, or a port's present queue could not be restored."""
         if why := await unknown(dut, [self.script("lo", 1500)]):
             return [f"{dut.name}: no shaper {self.kind}: {why}; its kernel needs {_OPTIONS[self.kind]}"]
         distant = [link for link in testbed.links.values() if link.is_distant and link.distance_ports[0].host == dut.name]

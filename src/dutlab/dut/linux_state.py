@@ -1,6 +1,6 @@
 """State of a Linux kernel that the `linux` modes change: forwarding and filters.
 
-It is read so that it can be put back exactly. `net/…` keys are sysctl(8) names with `/`, which are safe with dots in interface names.
+It is read so that it can be restored exactly. `net/…` keys are sysctl(8) names with `/`, which are safe with dots in interface names.
 """
 
 from __future__ import annotations

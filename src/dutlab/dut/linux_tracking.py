@@ -1,4 +1,4 @@
-"""Connection tracking of a Linux kernel: whether it tracks a flow, and how to make it forget all flows.
+"""Connection tracking of a Linux kernel: whether it tracks a flow, and how to delete all tracked flows.
 
 The list in /proc is a build option of the kernel (CONFIG_NF_CONNTRACK_PROCFS), and conntrack(8) is rarely installed. The kernel also
 answers over netlink, so perl (part of every Debian) or python3 can replace conntrack(8). Messages:
@@ -73,7 +73,7 @@ async def is_tracked(dut: Runs, flow: UdpFlow) -> bool | None:
 
 
 async def forget_flows(dut: Runs) -> None:
-    """Make the kernel forget all tracked flows. Raises HostError if the DUT has no program for this, or the kernel refuses."""
+    """Delete all flows that the kernel tracks. Raises HostError if the DUT has no program for this, or the kernel refuses."""
     done = await dut.run(["sh", "-c", _FORGET, "sh", _message(_DELETE, _REQUEST | _ACK, 0, b"").hex()])
     reply = done.text.strip()
     if reply not in {"", "0"}:

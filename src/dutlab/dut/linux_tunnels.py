@@ -174,7 +174,7 @@ class OnePortMode(TunnelMode):
         return tunnels_of(testbed, [0] if is_dut else self.loaded)
 
 
-def lead_back(t: Tunnel) -> str:
+def return_route(t: Tunnel) -> str:
     """Return commands that route packets from the sink into the tunnel, and the tunnel's outer packets outside it."""
     return f"ip route add {t.inside}/32 dev {t.name} table {_BACK_TABLE + t.place}\nip rule add {_rule(t)}\n"
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from dutlab.dut import tunnel_processes
 from dutlab.dut.ipsec_rules import lines
-from dutlab.dut.linux_tunnels import GROUP, OnePortMode, kernel_refuses, lead_back, lead_into
+from dutlab.dut.linux_tunnels import GROUP, OnePortMode, kernel_refuses, lead_into, return_route
 from dutlab.dut.mode import Check, Mode, Prober
 from dutlab.dut.tunnelled import SET_S, SOURCE, Router, Tunnel
 from dutlab.dut.wireguard_by import BY_FAR_PROCESS, BY_KERNEL, BY_PROCESS, WireGuardBy
@@ -113,7 +113,7 @@ class WireGuardMode(OnePortMode):
             peers += ["[Peer]", f"PublicKey = {key}", f"AllowedIPs = {inner_source(t.link, t.place, number)}/32"]
             peers += [] if number else [f"Endpoint = {t.link.source_address.ip}:{_PORT + t.place}"]
         text = f"wg addconf {t.name} /proc/self/fd/0 <<'end'\n{lines(peers)}end\nip link set dev {t.name} up\n"
-        text += lead_back(t)
+        text += return_route(t)
         return text + (f"ip route add {inner_network(t.place)} dev {t.name}\n" if self.count > 1 else "")
 
     def _kind(self, own: str, other: str, number: int = 1) -> list[str]:

@@ -61,7 +61,7 @@ class XdpMode(OfRecord):
     async def undo(self, dut: Host, testbed: Testbed) -> Sequence[UndoStep]:
         """Return the steps that detach the program.
 
-        Raises HostError where a port already has an XDP program, which could not be put back; ToolMissing.
+        Raises HostError where a port already has an XDP program, which could not be restored; ToolMissing.
         """
         await asyncio.to_thread(compiled)
         ports = link_ports(testbed)

@@ -24,7 +24,7 @@ class ManualMode(Unset, OfRecord):
     means: str
 
     async def verify(self, dut: Host, testbed: Testbed, prober: Prober) -> Sequence[Check]:
-        """Check both directions of every link, and the address that the sink sees."""
+        """Check both directions of every link, and the source address at the sink."""
         del dut
         return await frame_checks(testbed, prober, self.declared.behaviour, None)
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dutlab.dut import btrfs, lvm, zfs
-from dutlab.dut.arrays import COMMON, SYNCS_S, ArrayEngine, ArrayMode, ArrayState, members_of, told_by
+from dutlab.dut.arrays import COMMON, SYNCS_S, ArrayEngine, ArrayMode, ArrayState, members_of, state_from_engine
 from dutlab.dut.black_box import FAMILY as AS_FOUND
 from dutlab.dut.mode import Family
 from dutlab.errors import HostError
@@ -178,7 +178,7 @@ ENGINES: Mapping[str, ArrayEngine] = {
 
 async def array_of(host: Host, array: ModeArray) -> ArrayState:
     """Return the state of the array that a mode made on `host`. Raises CommandFailed when there is none, HostError."""
-    return await told_by(ENGINES[array.engine], host)
+    return await state_from_engine(ENGINES[array.engine], host)
 
 
 @dataclass(frozen=True)

@@ -192,7 +192,7 @@ class OfRecord:
 
 @dataclass(frozen=True)
 class OfFlows(OfRecord):
-    """Mode whose state table has room for a number of flows."""
+    """Mode whose state table has a limited number of flows."""
 
     flows: int = field(default=1, kw_only=True)
     """Most concurrent flows of the experiment."""

@@ -141,7 +141,7 @@ class PfMode(OfRecord):
         return checks
 
     async def _text(self, root: Root, testbed: Testbed) -> str:
-        """Return the text of the ruleset. Raises HostError when the system has no ruleset of its own to keep."""
+        """Return the text of the ruleset. Raises HostError when the system has no saved ruleset."""
         text = "" if self.ruleset is None else self.ruleset(testbed)
         if not self.keeps_own:
             return text
@@ -159,7 +159,7 @@ class PfMode(OfRecord):
 
     async def _limit(self, root: Root) -> Check:
         limit = await state_limit(root)
-        text = str(limit or "it does not say")
+        text = str(limit or "not stated")
         if self.keeps_own:
             return Check("pf's limit of states is the system's own", limit is not None, text)
         return Check(f"pf's limit of states is {pf_rules.STATES}", limit == pf_rules.STATES, text)

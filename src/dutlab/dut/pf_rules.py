@@ -113,7 +113,7 @@ def nat_to_open(testbed: Testbed) -> str:
 def keeps_login(port: str) -> str:
     """Return rules that give every connection to the ssh server on `port` a state, even those from before pf was on.
 
-    pf passes the packets of a state whatever the rules are. So the login that loads the rules survives rules that admit only new
+    pf passes the packets of a state without evaluating the rules. So the login that loads the rules survives rules that admit only new
     connections.
     """
     rule = "pass quick proto tcp from any{} to any{} flags any keep state (sloppy)"

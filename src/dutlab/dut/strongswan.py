@@ -55,7 +55,7 @@ class StrongswanEnd:
         await need_esp(host, testbed, self.suite)
 
     def away(self, host: Host, testbed: Testbed) -> UndoStep:
-        """Return the step that removes our connections and secrets; strongSwan then reads the secrets of its own files again."""
+        """Return the step that removes our connections and secrets; strongSwan then reads the secrets in its files again."""
         # A connection that is not up cannot be terminated, which is not a fault.
         ends = [f"swanctl --terminate --ike {called(name)} --force --timeout 5" for name in testbed.links]
         script = "; ".join([*ends, "swanctl --load-conns --file /dev/null && swanctl --load-creds --clear"])

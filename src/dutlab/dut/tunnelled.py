@@ -98,7 +98,7 @@ class TunnelledMode(OfRecord):
     def undo_extras(self, testbed: Testbed) -> list[UndoStep]:
         """Return the steps that remove these settings."""
         return [
-            UndoStep(name, ("sh",), without_fail(lines.replace(" add ", " del ")), "nothing of several tunnels, as it was found")
+            UndoStep(name, ("sh",), without_fail(lines.replace(" add ", " del ")), "no additional tunnels, as it was found")
             for name, lines in self._extras_by_host(testbed).items()
         ]
 

@@ -54,7 +54,7 @@ class VppMode(OfFlows):
     async def undo(self, dut: Host, testbed: Testbed) -> Sequence[UndoStep]:
         """Return the steps that remove translation and restore access lists.
 
-        Raises HostError when VPP translates already: its addresses and mappings could not all be put back.
+        Raises HostError when VPP translates already: its addresses and mappings could not all be restored.
         """
         root = await Root.on(dut)
         state = await read(root)
@@ -119,7 +119,7 @@ class VppMode(OfFlows):
         limits = []
         if self.declared.behaviour.translates:
             limit = await session_limit(root)
-            limits = [Check(f"nat44 takes {self.sessions} sessions a thread", limit == self.sessions, f"{limit or 'it does not say'}")]
+            limits = [Check(f"nat44 takes {self.sessions} sessions a thread", limit == self.sessions, f"{limit or 'not stated'}")]
         elif self.declared.behaviour.tracks:
             fit = "" if self.flows <= LEAST_LISTED else f", fewer than the {self.flows} flows of the experiment"
             note = f"vppctl does not show it: {LEAST_LISTED} in recent sources{fit}"

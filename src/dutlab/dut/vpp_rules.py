@@ -1,6 +1,6 @@
 """Access lists of the modes of family `vpp`, in the words of its acl-plugin. Pure functions of the testbed.
 
-`permit+reflect` keeps a session, so that answers pass whatever list the other direction has. A list ends with an implicit deny
+`permit+reflect` keeps a session, so that answers pass with any list in the other direction. A list ends with an implicit deny
 (docs/aclplugin of VPP, ACL plugin design).
 """
 

@@ -42,7 +42,7 @@ async def show(root: Root, *words: str) -> str:
 async def change(root: Root, *words: str) -> str:
     """Run a command and return its output. Raises CommandFailed.
 
-    vppctl ends with 0 whatever VPP answers, so an answer other than the number of a list is a failure.
+    vppctl always ends with 0, so an answer other than the number of a list is a failure.
     """
     done = await root.run(["vppctl", *words])
     output = plain(done.text).strip()

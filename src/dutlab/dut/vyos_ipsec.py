@@ -44,7 +44,7 @@ class VyosEnd:
     async def undo(self, host: Host, testbed: Testbed) -> Sequence[UndoStep]:
         """Return the steps that remove the tunnels.
 
-        Raises HostError when there is a `vpn ipsec`: its secrets would have to be written down to be put back.
+        Raises HostError when there is a `vpn ipsec`: its secrets would have to be written down to be restored.
         """
         del testbed
         if await holds(host, _TREES[0]):

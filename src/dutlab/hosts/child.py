@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from typing import IO, Self, cast
 
 from dutlab.bounds import LINE_BYTES
-from dutlab.ending import to_its_end
-from dutlab.hosts.keeper import KEEPER, start_apart
-from dutlab.hosts.running import Began, EndNote, Running
+from dutlab.ending import run_to_end
+from dutlab.hosts.keeper import KEEPER, start_in_session
+from dutlab.hosts.running import EndNote, Running, StartTime
 
 _LOOK_AGAIN_S = 0.02
 """Interval of polls where the kernel does not report the end of a child: pidfd_open(2) needs Linux 5.3, and some containers refuse it."""
@@ -115,8 +115,8 @@ async def start_child(argv: Sequence[str], *, command: Sequence[str], host: str,
     """Start `command`, which is `argv` with the prefix that runs it on `host`. If cancelled, no process is left. Raises OSError."""
 
     async def start() -> Running:
-        began = Began.now()
-        process = start_apart(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env)
+        began = StartTime.now()
+        process = start_in_session(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env)
         KEEPER.watch(process.pid)
         return Running(await ChildCarrier.over(process), host=host, argv=argv, began=began, on_end=on_end)
 
@@ -125,7 +125,7 @@ async def start_child(argv: Sequence[str], *, command: Sequence[str], host: str,
         return await asyncio.shield(starting)
     except asyncio.CancelledError:
         # The start itself is not cancelled: that would leave the process group running, and with it readers of its pipes.
-        await to_its_end(_end(starting))
+        await run_to_end(_end(starting))
         raise
 
 

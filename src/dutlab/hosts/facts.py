@@ -47,7 +47,7 @@ async def collect_facts(host: Host, interfaces: Iterable[str], *, of_drives: boo
     """
     names = tuple(dict.fromkeys(interfaces))
     if host.system.facts is not None:
-        return await _in_own_words(host, *host.system.facts, names)
+        return await _system_facts(host, *host.system.facts, names)
     answers = await _ask(host, list(linux_facts.questions(names, root, of_drives=of_drives)))
     facts = FactTree()
     linux_facts.put(facts, answers, names, root, of_drives=of_drives)
@@ -58,7 +58,7 @@ async def collect_facts(host: Host, interfaces: Iterable[str], *, of_drives: boo
     return {"host": host.name, **facts.to_json()}
 
 
-async def _in_own_words(
+async def _system_facts(
     host: Host, scripts: Sequence[str], parse: Callable[[str, Sequence[str]], dict[str, object]], names: Sequence[str]
 ) -> dict[str, Any]:
     facts = FactTree()

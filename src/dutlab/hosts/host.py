@@ -170,7 +170,7 @@ Renewal = Callable[[Spawn], Awaitable[None]]
 
 
 @contextmanager
-def renewed_by(host: Host, renewal: Renewal) -> Iterator[None]:
+def renewing_connections(host: Host, renewal: Renewal) -> Iterator[None]:
     """Run `renewal` each time the connection to `host` is reopened. Do nothing for a host without a connection."""
     if not isinstance(host, OverConnection):
         yield

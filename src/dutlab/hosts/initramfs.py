@@ -37,7 +37,7 @@ def initramfs(modules: Path, names: Iterable[str], tag: str, init: Path) -> byte
     Raises LabError, OSError.
     """
     entries: Entries = dict.fromkeys(("modules", "proc", "dev", "root"), (FOLDER, b"")) | program_entries(BUSYBOX)
-    for number, path in enumerate(with_what_they_need(modules, names)):
+    for number, path in enumerate(with_dependencies(modules, names)):
         entries[f"modules/{number:02}-{path.name.removesuffix('.xz')}"] = (DATA, unpacked(path))
     entries["init"] = (PROGRAM, _INIT.format(tag=tag, init=init).encode("ascii"))
     return archive(entries)
@@ -61,7 +61,7 @@ def folders_above(place: str) -> Entries:
     return {str(folder): (FOLDER, b"") for folder in reversed(PurePosixPath(place).parents) if str(folder) != "."}
 
 
-def with_what_they_need(modules: Path, names: Iterable[str]) -> list[Path]:
+def with_dependencies(modules: Path, names: Iterable[str]) -> list[Path]:
     """Return the files of the modules, each after the modules that it depends on (depmod(8)). Built-in modules are left out."""
     lines = (line.split(":") for line in (modules / "modules.dep").read_text(encoding="ascii").splitlines())
     needed = {PurePosixPath(path).name.partition(".")[0]: [*reversed(on.split()), path] for path, on in lines}

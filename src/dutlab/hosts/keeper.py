@@ -26,7 +26,7 @@ _STARTS = 500
 """Most attempts to start a program. On a busy machine a child can take milliseconds to reach exec()."""
 
 
-def start_apart(
+def start_in_session(
     command: Sequence[str], *, stdin: int, stdout: int, stderr: int, env: Mapping[str, str], cwd: str | None = None
 ) -> subprocess.Popen[bytes]:
     """Start a program in a new session and process group, so that Ctrl-C in our terminal does not reach it. Raises OSError.
@@ -65,7 +65,9 @@ class Keeper:
             self._pid = os.getpid()
             quiet = subprocess.DEVNULL
             keeper = ["sh", "-c", posix.KEEPER]
-            self._shell = start_apart(keeper, stdin=subprocess.PIPE, stdout=quiet, stderr=quiet, env=child_environment(os.environ), cwd="/")
+            self._shell = start_in_session(
+                keeper, stdin=subprocess.PIPE, stdout=quiet, stderr=quiet, env=child_environment(os.environ), cwd="/"
+            )
         self._tell(f"+ {group}\n")
 
     def forget(self, group: int) -> None:

@@ -22,9 +22,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Self
 
-from dutlab.ending import ended_by, to_its_end
+from dutlab.ending import ended_by, run_to_end
 from dutlab.errors import HostError, TestbedError
-from dutlab.hosts.host import Host, Process, Spawn, renewed_by
+from dutlab.hosts.host import Host, Process, Spawn, renewing_connections
 from dutlab.hosts.own_time import own_timeout
 from dutlab.printable import printable
 from dutlab.systems.posix_lease import LEAF, ROOTS, SHARED
@@ -144,7 +144,7 @@ class _Lease:
             process = await asyncio.shield(starting)  # a cancelled start would kill the process, which may have made its file by then
             return process, *await self._answer(process)
         except asyncio.CancelledError:
-            await to_its_end(_end_once_started(starting))
+            await run_to_end(_end_after_start(starting))
             raise
 
     async def _answer(self, process: Process) -> tuple[str, bytes]:
@@ -157,7 +157,7 @@ class _Lease:
             raise HostError(what, host=self.host.name, remedy=f"look at {SHARED}/{LEAF}*") from None
 
 
-async def _end_once_started(starting: asyncio.Future[Process]) -> None:
+async def _end_after_start(starting: asyncio.Future[Process]) -> None:
     with contextlib.suppress(HostError, TimeoutError):
         async with own_timeout(_ENDS_S):
             process = await starting
@@ -191,7 +191,7 @@ async def leased(hosts: Mapping[str, Host], holder: Holder, *, take_over: bool =
             lease = _Lease(hosts[name], holder, take_over=take_over)
             if await lease.take():
                 leases.append(lease)
-                renewing.enter_context(renewed_by(hosts[name], lease.renew))
+                renewing.enter_context(renewing_connections(hosts[name], lease.renew))
         yield left
 
 

@@ -1,6 +1,6 @@
 """Passwords of hosts: their sources, and the protection of all secrets in the environment.
 
-A password comes from the environment variable DUTLAB_PASSWORD_NAME, or from the keyring (service dutlab, user NAME). NAME is the host's
+A password is from the environment variable DUTLAB_PASSWORD_NAME, or from the keyring (service dutlab, user NAME). NAME is the host's
 name in the testbed. Passwords are used in the ssh protocol only, and are not stored.
 
 The environment of dutlab has further secrets: passwords of devices (`password-from`), of a fleet's database, the token of `serve`, keys of

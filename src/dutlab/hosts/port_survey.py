@@ -80,7 +80,7 @@ class PortSurvey:
 
 
 @dataclass(frozen=True)
-class Said:
+class SurveyOutput:
     """Output of the machine's programs: entries of `ip -j`, sockets, files of /sys/class/net."""
 
     links: Sequence[Mapping[str, Any]]
@@ -106,14 +106,14 @@ async def survey(host: Host, name: str) -> PortSurvey | None:
     )
     after = await host.run(["sh", "-c", _READ, "survey", name], check=False)
     heard = _number(_words(after.text).get("statistics/rx_packets")) - _number(_words(before.text).get("statistics/rx_packets"))
-    answers = Said(links, routes, neighbours, sockets_of(sockets.text), _words(before.text), max(0.0, heard / LISTEN_S))
+    answers = SurveyOutput(links, routes, neighbours, sockets_of(sockets.text), _words(before.text), max(0.0, heard / LISTEN_S))
     try:
         return read_port(name, answers)
     except (StopIteration, KeyError, ValueError, TypeError) as e:
         raise HostError(f"the output of `ip` about {name} cannot be read: {e!r}", host=host.name, remedy="install a newer iproute2") from e
 
 
-def read_port(name: str, said: Said) -> PortSurvey:
+def read_port(name: str, said: SurveyOutput) -> PortSurvey:
     """Build the survey of a port from the programs' output. Raises KeyError, ValueError, TypeError, StopIteration for unexpected output."""
     own = next(link for link in said.links if link.get("ifname") == name)
     kind = str(own.get("linkinfo", {}).get("info_kind", "physical"))

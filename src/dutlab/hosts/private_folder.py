@@ -13,7 +13,7 @@ import secrets
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from dutlab.ending import ended_by, to_its_end
+from dutlab.ending import ended_by, run_to_end
 from dutlab.errors import HostError, InputError
 from dutlab.hosts.host import Host, Process
 
@@ -51,7 +51,7 @@ async def make_private_folder(host: Host, path: str) -> None:
 
 async def _not_made(host: Host, path: str) -> HostError | None:
     # A mkdir(1) over a lost connection might still make the folder after its removal.
-    done = await to_its_end(host.run(["sh", "-c", _MAKE, "dutlab", path, PLACE], check=False))
+    done = await run_to_end(host.run(["sh", "-c", _MAKE, "dutlab", path, PLACE], check=False))
     if done.status == 0:
         return None
     return HostError(f"cannot make the folder {path}: {done.complaint}", host=host.name, remedy=_REMEDY)

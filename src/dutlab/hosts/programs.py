@@ -77,7 +77,7 @@ def insist(missing: Sequence[ToolMissing]) -> None:
 
 
 def _missing(host: Host, program: Program) -> ToolMissing:
-    remedy = how_to_install(host, program.package)
+    remedy = install_command(host, program.package)
     if program.build:
         remedy = f"{program.build} {program.package}: {remedy}"
     what = f"it has none of {', '.join(program.names)}" if program.others else f"{program.name} is not installed"
@@ -108,6 +108,6 @@ def versions_of(by_host: Mapping[str, str]) -> str:
     return ", ".join(f"{host} {version}" for host, version in by_host.items())
 
 
-def how_to_install(host: Host, package: str) -> str:
+def install_command(host: Host, package: str) -> str:
     """Return the instruction to install a package on the host."""
     return f"install it ({host.system.install.format(package)})"

@@ -14,7 +14,7 @@ import socket
 import subprocess
 from collections.abc import Sequence
 
-from dutlab.hosts.keeper import KEEPER, start_apart
+from dutlab.hosts.keeper import KEEPER, start_in_session
 from dutlab.hosts.passwords import child_environment
 
 
@@ -33,7 +33,7 @@ class ProxyCommand:
         ours, its = socket.socketpair()
         try:
             with its:
-                process = start_apart(
+                process = start_in_session(
                     command, stdin=its.fileno(), stdout=its.fileno(), stderr=subprocess.DEVNULL, env=child_environment(os.environ)
                 )
         except BaseException:

@@ -18,7 +18,7 @@ _REBOOT = ("sh", "-c", "reboot || reboot -f")
 
 
 class NotBack(HostError):
-    """Error for a host that did not come back after a reboot."""
+    """Error for a host that did not come up after a reboot."""
 
 
 async def insist_on_rebootable(host: Host) -> str:

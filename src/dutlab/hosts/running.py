@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, Self, TypeVar
 
 from dutlab.bounds import LINE_BYTES, OUTPUT_BYTES, QUESTION_BYTES
-from dutlab.ending import cancelled, to_its_end
+from dutlab.ending import cancelled, run_to_end
 from dutlab.errors import CommandSaidTooMuch, CommandTimedOut, HostError
 from dutlab.hosts.host import Done
 from dutlab.hosts.own_time import own_timeout
@@ -54,7 +54,7 @@ class Carrier(Protocol):
 
 
 @dataclass(frozen=True)
-class Began:
+class StartTime:
     """Time just before the start of a command, so that the measured duration is never too short."""
 
     wall_s: float
@@ -70,7 +70,7 @@ class Began:
 class Running:
     """A running command over any carrier. Implements dutlab.hosts.host.Process."""
 
-    def __init__(self, carrier: Carrier, *, host: str, argv: Sequence[str], began: Began, on_end: EndNote) -> None:
+    def __init__(self, carrier: Carrier, *, host: str, argv: Sequence[str], began: StartTime, on_end: EndNote) -> None:
         self._carrier, self._host, self._argv, self._on_end = carrier, host, tuple(argv), on_end
         self._began = began
         self._out, self._err = KeptOutput(OUTPUT_BYTES), KeptOutput(QUESTION_BYTES)
@@ -121,7 +121,7 @@ class Running:
             tail = done.errors
             raise CommandTimedOut(host=self._host, argv=self._argv, timeout_s=timeout_s, stderr_tail=tail) from None
         except asyncio.CancelledError:
-            await to_its_end(self._finish(rest))
+            await run_to_end(self._finish(rest))
             raise
         done = await self._finish(rest)
         if self._carrier.lost:
@@ -147,7 +147,7 @@ class Running:
         return done
 
     async def end(self, grace_s: float = 2.0) -> Done:
-        return await to_its_end(self._end(grace_s))
+        return await run_to_end(self._end(grace_s))
 
     async def _end(self, grace_s: float) -> Done:
         if self._done is None and self._carrier.status is None:

@@ -1,6 +1,6 @@
 """Find the interfaces that share a link with a port, and check whether that link is part of a network in use (RFC 6815).
 
-The engine has the same rule for its own ports (engine/port/src/iface.rs). This module is for the other programs that send.
+The engine has the same rule for its own ports (engine/port/src/iface.rs). This module is for other programs that send.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _is_wide(to: str) -> bool:
     return network.prefixlen < _SHORTEST[network.version] and not network.network_address.is_multicast
 
 
-def why_in_use(name: str, links: Sequence[Entry], routes: Sequence[Entry], allow: Sequence[Network]) -> str | None:
+def reason_in_use(name: str, links: Sequence[Entry], routes: Sequence[Entry], allow: Sequence[Network]) -> str | None:
     """Return the reason why `name` must not send; None when it may. Raises ValueError, as leads_out()."""
     if out := leads_out(name, links, routes):
         owner, to = out
@@ -98,14 +98,14 @@ async def read_links(host: Host) -> tuple[list[dict[str, Any]], list[dict[str, A
     return links, [route for of_family in routes for route in of_family]
 
 
-async def insist_off_networks_in_use(host: Host, name: str, allow: Sequence[Network]) -> None:
+async def refuse_networks_in_use(host: Host, name: str, allow: Sequence[Network]) -> None:
     """Refuse a port of a Linux host that is part of a network in use. Ports of other systems are not checked.
 
     Raises PortRefused, HostError.
     """
     links, routes = await read_links(host)
     try:
-        why = why_in_use(name, links, routes, allow)
+        why = reason_in_use(name, links, routes, allow)
     except (ValueError, KeyError, TypeError) as e:
         why = f"the output of `ip` about {name} and its routes cannot be read ({e!r})"
     if why is not None:

@@ -10,7 +10,7 @@ import secrets
 from collections.abc import Sequence
 
 from dutlab.bounds import FETCHED_BYTES, QUESTION_BYTES
-from dutlab.ending import to_its_end
+from dutlab.ending import run_to_end
 from dutlab.hosts.host import CommandLog, Done, Process, Renewal, cannot_write, command_failed, no_such_program
 from dutlab.hosts.running import Running
 from dutlab.hosts.ssh_link import SshLink
@@ -116,7 +116,7 @@ class SshHost:
             for renewal in self.renewals if self._connections > 1 else ():
                 await renewal(spawn)
         except BaseException:
-            await to_its_end(link.close())
+            await run_to_end(link.close())
             raise
 
     async def _start(self, argv: Sequence[str]) -> Running | Done:

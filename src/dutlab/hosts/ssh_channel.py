@@ -11,7 +11,7 @@ from typing import cast
 import asyncssh
 
 from dutlab.bounds import LINE_BYTES
-from dutlab.hosts.running import Began
+from dutlab.hosts.running import StartTime
 from dutlab.hosts.ssh_command import Head, Tail
 from dutlab.reason import reason_in
 
@@ -33,7 +33,7 @@ class ChannelCarrier(asyncssh.SSHClientSession[bytes]):
     def __init__(self, signaller: Signaller, mark: bytes) -> None:
         """Create the carrier. `mark` is the mark of the command line (ssh_command)."""
         self._signaller = signaller
-        self.began = Began.now()
+        self.began = StartTime.now()
         self.stdout = asyncio.StreamReader(limit=LINE_BYTES)
         self.stderr = asyncio.StreamReader(limit=LINE_BYTES)
         self.status: int | None = None
@@ -41,7 +41,7 @@ class ChannelCarrier(asyncssh.SSHClientSession[bytes]):
         self.group = 0
         """Number of the remote process group; 0 until `begun()` returns, and for a missing program."""
         self._channel: asyncssh.SSHClientChannel[bytes] | None = None
-        self._out_head, self._err_head, self._err_tail = Head(mark), Head(mark), Tail(mark, self._told_status)
+        self._out_head, self._err_head, self._err_tail = Head(mark), Head(mark), Tail(mark, self._receive_status)
         self._begun, self._ended, self._writable = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._writable.set()
         self._giving_up: asyncio.TimerHandle | None = None
@@ -72,11 +72,11 @@ class ChannelCarrier(asyncssh.SSHClientSession[bytes]):
         return True  # keeps our direction open: a command may close its output and still read its input
 
     def exit_status_received(self, status: int) -> None:
-        self._told_by_sshd(status)
+        self._receive_sshd_status(status)
 
     def exit_signal_received(self, signal: str, core_dumped: bool, msg: str, lang: str) -> None:  # noqa: FBT001 asyncssh's names
         del core_dumped, msg, lang
-        self._told_by_sshd(-_number_of(signal))
+        self._receive_sshd_status(-_number_of(signal))
 
     def pause_writing(self) -> None:
         self._writable.clear()
@@ -86,7 +86,7 @@ class ChannelCarrier(asyncssh.SSHClientSession[bytes]):
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self.status is None and self._sshd_status is not None:
-            self._told_status(self._sshd_status)
+            self._receive_status(self._sshd_status)
         if self.status is None:
             self.lost = f"the connection was lost ({exc or 'the server closed it'})"
         self._end_streams()
@@ -143,19 +143,19 @@ class ChannelCarrier(asyncssh.SSHClientSession[bytes]):
         if self._channel is not None:
             self._channel.close()
 
-    def _told_status(self, status: int) -> None:
+    def _receive_status(self, status: int) -> None:
         if self.status is None:
             self.status = status
         self._ended.set()
 
-    def _told_by_sshd(self, status: int) -> None:
+    def _receive_sshd_status(self, status: int) -> None:
         """Take sshd's status, and wait for the script's, which may arrive later.
 
         The script's status counts, since the script ends itself with a signal.
         """
         self._sshd_status = status
         if self._killed:
-            self._told_status(status)
+            self._receive_status(status)
         elif self.status is None:
             self._quiet_since = time.monotonic()
             self._await_word()
@@ -164,7 +164,7 @@ class ChannelCarrier(asyncssh.SSHClientSession[bytes]):
         if self.status is not None or self._sshd_status is None:
             return
         if time.monotonic() - self._quiet_since > WORD_S:
-            self._told_status(self._sshd_status)
+            self._receive_status(self._sshd_status)
         else:
             asyncio.get_running_loop().call_later(WORD_S / 4, self._await_word)
 

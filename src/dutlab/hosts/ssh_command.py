@@ -66,12 +66,12 @@ class Tail:
             self._on_status(int(m[1]))
             return data[: m.start()] + data[m.end() :]
         at = data.rfind(_BEGINS)
-        if at >= 0 and self._may_be_status(data[at:]):
+        if at >= 0 and self._is_status_prefix(data[at:]):
             self._held = data[at:]
             return data[:at]
         return data
 
-    def _may_be_status(self, end: bytes) -> bool:
+    def _is_status_prefix(self, end: bytes) -> bool:
         """Return True if the bytes after `end` may complete a status."""
         number = end[len(self._mark) :]
         return self._mark.startswith(end) or (end.startswith(self._mark) and len(end) <= self._longest and number.isdigit())

@@ -14,10 +14,10 @@ from collections.abc import Sequence
 
 import asyncssh
 
-from dutlab.ending import to_its_end
+from dutlab.ending import run_to_end
 from dutlab.errors import HostError
 from dutlab.hosts.own_time import own_timeout
-from dutlab.hosts.running import Began
+from dutlab.hosts.running import StartTime
 from dutlab.hosts.ssh_channel import NOTHING, ChannelCarrier
 from dutlab.hosts.ssh_command import new_mark
 from dutlab.hosts.ssh_login import Login, connect
@@ -57,7 +57,7 @@ class SshLink:
                 if before is not None:
                     await link._sweep(before)
             except BaseException:
-                await to_its_end(link.close())
+                await run_to_end(link.close())
                 raise
         return link
 
@@ -77,7 +77,7 @@ class SshLink:
         return carrier
 
     def forget(self, carrier: ChannelCarrier) -> None:
-        """Forget an ended command. Its session is free, and the host may reuse its process group number."""
+        """Remove an ended command from the list. Its session is free, and the host may reuse its process group number."""
         if carrier in self._running:
             self._running.discard(carrier)
             self._tell("-", carrier.group)
@@ -98,7 +98,7 @@ class SshLink:
         try:
             await asyncio.shield(opening)
         except asyncio.CancelledError:
-            await to_its_end(asyncio.wait([opening]))  # a started command must be killed, which needs its group number
+            await run_to_end(asyncio.wait([opening]))  # a started command must be killed, which needs its group number
             if opening.exception() is None:
                 carrier.signal(signal.SIGKILL)
             carrier.release()
@@ -131,7 +131,7 @@ class SshLink:
         """Open a channel for the command. If sshd has no free session, wait until one of ours ends."""
         while True:
             self._session_free.clear()
-            carrier.began = Began.now()
+            carrier.began = StartTime.now()
             try:
                 await self._connection.create_session(lambda: carrier, line, encoding=None)
             except asyncssh.ChannelOpenError:

@@ -15,7 +15,7 @@ from dutlab.errors import InputError
 from dutlab.interop.conductor import plain_name
 from dutlab.interop.conductor_log import is_log, is_text_report, read_log, read_text_report
 from dutlab.interop.conductor_report import PHASE_DONE
-from dutlab.interop.imported_run import Imported, ImportOptions, imported_cell, mended, moment_in
+from dutlab.interop.imported_run import Imported, ImportOptions, imported_cell, moment_in, repair_doubts
 from dutlab.methods.ports import Measured, Row
 from dutlab.spec.workloads.steps import PHASES
 from dutlab.subject import Figures, Subject, plain_place, step_part
@@ -109,7 +109,7 @@ def _trial(device: str, document: Mapping[str, Any], repairs: list[str]) -> Impo
     own = [(r, own_figures) for r in results if (own_figures := step_figures(r.message.encode("utf-8", "replace"), b""))]
     measured = Measured(
         figures=Figures.of([(Subject((ALL_HOSTS,)), figures), *((r.subject, own_figures) for r, own_figures in own)]),
-        doubts=mended(repairs, ALL_HOSTS),
+        doubts=repair_doubts(repairs, ALL_HOSTS),
         notes=[r.words for r in failed],
         raw={f"{r.file}.out": r.message.encode("utf-8", "replace") for r in results if r.message},
         tables={

@@ -24,9 +24,9 @@ from dutlab.interop.imported_run import (
     Omission,
     imported_cell,
     left_out_of,
-    mended,
     moment,
     moment_in,
+    repair_doubts,
 )
 from dutlab.methods.ports import Measured, Table
 from dutlab.spec.workloads.setting import Value
@@ -128,7 +128,7 @@ def reader(remedy: str, *forms: ResultForm) -> Callable[[str, bytes, ImportOptio
         if not trials or len(trials) > _MOST_RESULTS:
             what = f"has {len(trials)} results" if trials else fault or f"holds no result of {forms[0].tool}"
             raise InputError(f"{name}: {what}", remedy=remedy)
-        doubts = (*trials[0].measured.doubts, *mended(repairs))
+        doubts = (*trials[0].measured.doubts, *repair_doubts(repairs))
         return [replace(trials[0], measured=replace(trials[0].measured, doubts=doubts)), *trials[1:]]
 
     return imported

@@ -51,7 +51,7 @@ def checked(trial: Imported, line: BpsL1 | None) -> Imported:
         below = {name: value for name, value in of.items() if name not in wrong and _is_below_zero(name, value)}
         figures[place] = {name: 0.0 if name in below else value for name, value in of.items() if name not in wrong}
         doubts += [Doubt(DoubtKind.NEGATIVE_LOSS, f"{name} {value:g}", place) for name, value in below.items()]
-        doubts += [Doubt(DoubtKind.NEGATIVE_LOSS, words, place) for words in _more_than_offered(figures[place])]
+        doubts += [Doubt(DoubtKind.NEGATIVE_LOSS, words, place) for words in _received_exceeds_offered(figures[place])]
         doubts += [Doubt(DoubtKind.IMPOSSIBLE_FIGURE, words, place) for words in wrong.values()]
         out += wrong.values()
     ceilings = trial.ceilings or ({} if line is None else line_ceilings(trial.cell, figures, line, trial))
@@ -136,7 +136,7 @@ def _is_below_zero(name: str, value: float) -> bool:
     return measure is not None and measure.name in _LOST and value < 0
 
 
-def _more_than_offered(figures: Mapping[str, float]) -> Iterator[str]:
+def _received_exceeds_offered(figures: Mapping[str, float]) -> Iterator[str]:
     for part, of in by_part(figures).items():
         sent, came = of.get("offered_pps"), of.get("received_pps")
         if sent is not None and came is not None and came > sent * _ROUNDED:

@@ -84,7 +84,7 @@ def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
     if faults:
         raise InputError(f"{name}:1: {'; '.join(faults)}")
     trials: _Trials = {}
-    apart = _telling_repeats_apart(head, rows[1:], columns)
+    apart = _repeat_columns(head, rows[1:], columns)
     for number, row in enumerate(rows[1:], 2):
         if any(field.strip() for field in row):
             faults += _add(trials, f"{name}:{number}", head, row, columns, apart=apart)
@@ -169,10 +169,10 @@ def _figure(column: str) -> tuple[str, float] | None:
     """
     if (name_and_factor := _suffixed(column)) and name_and_factor[0] == "goodput_bytes_per_s":
         return "goodput_bps", name_and_factor[1] * 8
-    return None if name_and_factor is None else (_in_our_words(name_and_factor[0]), name_and_factor[1])
+    return None if name_and_factor is None else (_figure_name(name_and_factor[0]), name_and_factor[1])
 
 
-def _in_our_words(name: str) -> str:
+def _figure_name(name: str) -> str:
     """Return our name of a figure: `random_read_iops` → `random/iops.read`. The words before a measure are a part and a direction."""
     if measure_of(name) is not None:
         return name
@@ -204,7 +204,7 @@ def _head_faults(head: Sequence[str], columns: Columns) -> Iterator[str]:
         yield "no column workload, which names the test (iperf3, sweep, loadtest, matrix)"
 
 
-def _telling_repeats_apart(head: Sequence[str], rows: Sequence[Sequence[str]], columns: Columns) -> tuple[str, ...]:
+def _repeat_columns(head: Sequence[str], rows: Sequence[Sequence[str]], columns: Columns) -> tuple[str, ...]:
     """Return the columns named as a count or a date, if they number repeats; else an empty tuple.
 
     They do if rows of equal other settings all have different values in them, and some settings have several rows. So a `run` may restart

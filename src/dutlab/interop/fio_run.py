@@ -34,8 +34,8 @@ from dutlab.interop.imported_run import (
     Omission,
     imported_cell,
     left_out_of,
-    mended,
     moment,
+    repair_doubts,
 )
 from dutlab.methods.ports import Measured, Row
 from dutlab.spec.workloads.fio import READS, WRITES, params_of
@@ -81,17 +81,17 @@ def device_of(name: str) -> str:
     path = Path(name)
     words = _words(path.stem)
     first = next((n for n, word in enumerate(words) if _WAYS.fullmatch(word)), None)
-    if first is None or any(word.isdecimal() for word in words[:first]) or not all(map(_says_how, words)):
+    if first is None or any(word.isdecimal() for word in words[:first]) or not all(map(_describes_options, words)):
         return path.stem
     folders = reversed(path.absolute().parent.parts[1:])
-    return next((f for f in folders if f.isdecimal() or not all(map(_says_how, _words(f)))), path.stem)
+    return next((f for f in folders if f.isdecimal() or not all(map(_describes_options, _words(f)))), path.stem)
 
 
 def _words(name: str) -> list[str]:
     return [word for word in re.split(r"[-_. ]+", name) if word]
 
 
-def _says_how(word: str) -> bool:
+def _describes_options(word: str) -> bool:
     return bool(_WAYS.fullmatch(word) or _OPTIONS.fullmatch(word))
 
 
@@ -123,7 +123,9 @@ def _reports(data: bytes) -> list[_Report]:
     """Return the reports that count: the last one of each run. Raises UnreadableError if there is none."""
     begins = [found.start() for found in _OBJECT.finditer(data)]
     if not begins and _TEXT.search(data):
-        return [_Report(document, (), tells_options=False, assumed=_assumed_in_text(version_of(document))) for document in read_texts(data)]
+        return [
+            _Report(document, (), tells_options=False, assumed=_assumed_text_units(version_of(document))) for document in read_texts(data)
+        ]
     if not begins and is_terse(data):
         return _last_ones([_Report(document, unsure, tells_options=False) for document, unsure in read_terse(data)])
     if len(begins) < 2:  # noqa: PLR2004 -- a single one, as without --status-interval
@@ -147,7 +149,7 @@ def _reports(data: bytes) -> list[_Report]:
     return [replace(latest[0], left_out=(*latest[0].left_out, *left_out_of("reports", Omission.UNREADABLE, broken))), *latest[1:]]
 
 
-def _assumed_in_text(version: str) -> tuple[AssumedUnit, ...]:
+def _assumed_text_units(version: str) -> tuple[AssumedUnit, ...]:
     """Return the assumed units for fio's text."""
     old = version.startswith(("fio-1", "fio-2", "fio 1", "fio 2"))
     kilo = (AssumedUnit("bw", "1024 bytes for KB", f"{version} means it so"),) if old else ()
@@ -215,7 +217,7 @@ def _trial(device: str, params: Mapping[str, Any], places: Mapping[str, Sequence
         Measured(
             figures={**{place: total(of).figures for place, of in places.items()}, label: whole.figures},
             doubts=(
-                *mended(report.repairs, label),
+                *repair_doubts(report.repairs, label),
                 *(Doubt(DoubtKind.STORAGE_ERRORS, _error_of(job), label) for job in jobs if job.error or job.errors),
                 *(Doubt(DoubtKind.PAGE_CACHE, detail=why) for why in dict.fromkeys(memory) if why),
             ),
@@ -254,7 +256,7 @@ def _notes(places: Mapping[str, Sequence[JobOutput]], report: _Report) -> Iterat
     jobs = [job for of in places.values() for job in of]
     yield from dict.fromkeys(job.steady for job in jobs if job.steady)
     if not report.tells_options or not all(job.options for job in jobs):
-        yield "this form of fio's output does not say whether I/O was direct, nor all of the jobs' options"
+        yield "this form of fio's output does not state whether I/O was direct, nor all of the jobs' options"
     own = dict.fromkeys(job.name for job in jobs)
     others = dict.fromkeys(job.name for job in jobs_of(report.document) if job.ways and job.group == jobs[0].group and job.name not in own)
     if others:

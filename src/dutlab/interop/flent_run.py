@@ -3,7 +3,7 @@
 The format is flent's doc/data-format.rst: `x_values` in seconds, `results` with series → values or null, `metadata` with the unit of each
 series. Since version 2 `raw_values` has each value with its own time; `results` has them interpolated onto `x_values`.
 
-Figures come from the raw values if there are any, with three rules:
+Figures are from the raw values if there are any, with three rules:
 
 * The unit of a series decides its figure. In a file that names units, a series without one has no figure: cwnd, bytes of a queue, load of
   a processor, sampled with a stream as SERIES::what. A series that flent computed from others (sum, average, fairness) has none either.
@@ -33,9 +33,9 @@ from dutlab.interop.imported_run import (
     Omission,
     imported_cell,
     left_out_of,
-    mended,
     moment,
     moment_in,
+    repair_doubts,
 )
 from dutlab.methods.ports import Measured, Row
 from dutlab.spec.workloads.setting import Value
@@ -106,7 +106,7 @@ def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
         raise InputError(f"{name}: has no series of rates or times", remedy="import the data file that flent leaves, .flent or .flent.gz")
     measured = Measured(
         figures=figures,
-        doubts=(*mended([*cut, *repairs, *_doubts(series)]), *(Doubt(DoubtKind.STALLED, words, LINK) for words in _stalls(series))),
+        doubts=(*repair_doubts([*cut, *repairs, *_doubts(series)]), *(Doubt(DoubtKind.STALLED, words, LINK) for words in _stalls(series))),
         facts={"flent_version": str(metadata.get("FLENT_VERSION", "unknown"))},
         notes=[*([f"note of the file: {note}"] if (note := metadata.get("NOTE")) else []), *_notes(series)],
         tables={"series": [_row(one) for one in series]},
@@ -172,10 +172,12 @@ def _series(document: Mapping[str, Any], name: str) -> _Series | None:
     total = number(about, "MEAN_VALUE") if unit in _SCALES else None
     has_total = total is not None and _distance(total, mean) < log(_SAME_UNIT)
     base, beside, detail = name.rpartition("::")
-    is_beside = bool(beside) and not detail.isdecimal() and (about.get("RUNNER") == "NullRunner" or base in raw or base in results)
+    is_interleaved_with = (
+        bool(beside) and not detail.isdecimal() and (about.get("RUNNER") == "NullRunner" or base in raw or base in results)
+    )
     is_computed = name.endswith(_COMPUTED) or about.get("RUNNER") in _COMPUTING_RUNNERS
     mean = total if total is not None and has_total else mean
-    why = Omission.COMPUTED if is_computed else Omission.NO_MEASURE if is_beside or unit not in {*_SCALES, "ms"} else None
+    why = Omission.COMPUTED if is_computed else Omission.NO_MEASURE if is_interleaved_with or unit not in {*_SCALES, "ms"} else None
     return _Series(name, unit, values, mean, why, has_total, _span(raw.get(name)))
 
 

@@ -8,7 +8,7 @@ from pathlib import PurePath
 
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import InputError
-from dutlab.interop.imported_run import LINK, Imported, ImportOptions, LeftOut, Omission, imported_cell, mended
+from dutlab.interop.imported_run import LINK, Imported, ImportOptions, LeftOut, Omission, imported_cell, repair_doubts
 from dutlab.methods.ports import Measured, Row
 from dutlab.plan.cell import Cell
 from dutlab.tools.generators import ipgen_benchmark, ipgen_log, pkt_gen_log
@@ -55,7 +55,7 @@ def _sized(name: str, run: PktGenRun, of: SizedReports, total: Total | None, dou
         figures["intended_pps"] = run.asked_pps
     rows: list[Row] = [{"at_s": r.end_s, f"{what}_pps": r.pps} for r in of.reports]
     queued = [Doubt(DoubtKind.QUEUED_NOT_SENT, about=LINK)] if what == "offered" else []
-    measured = Measured(figures={LINK: figures}, doubts=(*mended(doubts), *queued), tables={"seconds": rows})
+    measured = Measured(figures={LINK: figures}, doubts=(*repair_doubts(doubts), *queued), tables={"seconds": rows})
     cell = _cell(name, "pkt-gen", of.frame_bytes, float(round(seconds)), rate_pps=run.asked_pps)
     return Imported(cell, measured)
 
@@ -94,7 +94,7 @@ def _benchmark(name: str, batch: Sequence[ipgen_benchmark.BenchmarkProcess], unr
         faults.append(f"of {len(batch)} processes at once some made frames for {seconds[0]} s, others for {seconds[-1]} s")
     params = {"frame_size": first.frame_bytes, "work": first.work.value, "streams": len(batch), "duration_s": seconds[-1]}
     cell = imported_cell(PurePath(name).stem, workload="generation", tool="ipgen", params=params)
-    return Imported(cell, Measured(figures={LINK: figures}, doubts=mended(faults), tables={"processes": rows}))
+    return Imported(cell, Measured(figures={LINK: figures}, doubts=repair_doubts(faults), tables={"processes": rows}))
 
 
 def _logged(name: str, seconds: Sequence[ipgen_log.IpgenSecond], faults: Sequence[str]) -> Imported:
@@ -110,7 +110,7 @@ def _logged(name: str, seconds: Sequence[ipgen_log.IpgenSecond], faults: Sequenc
     latency = {"min": last.latency_min_ns, "mean": last.latency_avg_ns, "max": last.latency_max_ns}
     figures |= {f"latency_{word}_ns": value for word, value in latency.items() if value is not None}
     rows: list[Row] = [{"at_s": s.at_s, "offered_pps": s.offered_pps, "received_pps": s.received_pps} for s in seconds]
-    measured = Measured(figures={LINK: figures}, doubts=mended(faults), tables={"seconds": rows})
+    measured = Measured(figures={LINK: figures}, doubts=repair_doubts(faults), tables={"seconds": rows})
     return Imported(_cell(name, "ipgen", last.frame_bytes, round(lasted, 3)), measured)
 
 

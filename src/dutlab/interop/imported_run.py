@@ -98,7 +98,7 @@ class Imported:
     ceilings: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """Ceilings as in a record. An importer leaves them empty. The user's line rate sets them for each direction (`a`, `a.back`)."""
     apart: Mapping[str, str] = field(default_factory=dict)
-    """Settings that are in the cell only if trials of one device differ in them (`told_apart`): hosts, and choices of a host."""
+    """Settings that are in the cell only if trials of one device differ in them (`distinguished`): hosts, and choices of a host."""
     test_ids: Sequence[str] = ()
     """Names of the test, the most reliable first. The reports of its two ends share at least one."""
     is_second: bool = False
@@ -163,7 +163,7 @@ def once_each(trials: Sequence[Imported]) -> list[Imported]:
     return list(trial_by_number.values())
 
 
-def told_apart(trials: Sequence[Imported]) -> list[Imported]:
+def distinguished(trials: Sequence[Imported]) -> list[Imported]:
     """Separate trials of a device with the same settings that differ in `apart`: add the difference to their cells.
 
     They are then not repeats. A value that all trials of a device share is not added, so devices at different addresses can be compared.
@@ -191,7 +191,7 @@ def _asked(cell: Cell) -> str:
     return cell.model_copy(update={"repeat": 1}).model_dump_json()
 
 
-def mended(repairs: Sequence[str], about: str = LINK) -> tuple[Doubt, ...]:
+def repair_doubts(repairs: Sequence[str], about: str = LINK) -> tuple[Doubt, ...]:
     """Return the doubt that a file was incomplete; an empty tuple without repairs."""
     return (Doubt(DoubtKind.TOOL_INCOMPLETE, "; ".join(repairs), about),) if repairs else ()
 
@@ -250,7 +250,7 @@ def write_imported(
     testbed: StatedTestbed | None = None,
 ) -> RunFolder:
     """Write a finished run under `runs`, called `name`. `bed` states whether all modes were in one testbed. Raises StoreError, OSError."""
-    trials = told_apart(trials)
+    trials = distinguished(trials)
     cells = _repeats([trial.cell for trial in trials])
     run = RunFolder.create(
         runs,

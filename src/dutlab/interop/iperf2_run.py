@@ -18,7 +18,7 @@ from math import isfinite
 from typing import Any
 
 from dutlab.interop.field_table import Derived, Document, ResultForm, TableField, reader
-from dutlab.interop.imported_run import BACK, BOTH, LINK, LeftOut, Omission, mended
+from dutlab.interop.imported_run import BACK, BOTH, LINK, LeftOut, Omission, repair_doubts
 from dutlab.methods.ports import Row
 from dutlab.tools.json_text import UnreadableError
 
@@ -330,7 +330,7 @@ def _derive(result: Document, figures: Mapping[str, float]) -> Derived:
     doubts = [*result["doubts"], *(["the receiver's report is missing: figures are what was sent, not what arrived"] if missing else [])]
     return Derived(
         figures=own_figures,
-        doubts=mended(doubts),
+        doubts=repair_doubts(doubts),
         notes=["of TCP a client of iperf 2 counts what it wrote, which its socket may still have held"] if written else [],
         tables={"seconds": result["seconds"]},
         place=result["place"],

@@ -16,12 +16,12 @@ from dutlab.interop.imported_run import (
     ImportOptions,
     LeftOut,
     Omission,
+    distinguished,
     imported_cell,
     left_out_of,
-    mended,
     moment,
     once_each,
-    told_apart,
+    repair_doubts,
 )
 from dutlab.interop.iperf3_report import FORWARD, REVERSE, Iperf3Report, ids_of, places_of, with_rates
 from dutlab.interop.iperf3_text import reports_of
@@ -53,12 +53,12 @@ def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
         _trial(name, report, [*faults, *around] if n == 0 else [], left_out if n == 0 else ())
         for n, report in enumerate(with_rates(reports))
     ]
-    return told_apart(once_each(trials))
+    return distinguished(once_each(trials))
 
 
 def _trial(name: str, report: Iperf3Report, faults: Sequence[str], left_out: Sequence[LeftOut]) -> Imported:
     asked, notes = report.asked, list[str]()
-    doubts = list(mended([*report.repairs, *faults]))
+    doubts = list(repair_doubts([*report.repairs, *faults]))
     if report.below_zero:
         doubts.append(Doubt(DoubtKind.NEGATIVE_LOSS, report.below_zero, next(iter(report.figures))))
     if asked["direction"] == "bidir":

@@ -2,7 +2,7 @@
 
 It knows the differences between versions and systems. The column is `Bandwidth` or `Bitrate`. Windows reports no retransmissions. Before
 3.2 the summary of UDP names no receiver and has the sent rate, and servers print 0 for the other side, which they do not know. The
-requested settings come from `-V`, or from the command line if the text has it. Lines may begin with a time (`--timestamps`). Rates have
+requested settings are from `-V`, or from the command line if the text has it. Lines may begin with a time (`--timestamps`). Rates have
 the printed three digits.
 """
 

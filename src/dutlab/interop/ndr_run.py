@@ -14,7 +14,7 @@ from pathlib import PurePath
 from typing import Any
 
 from dutlab.errors import InputError
-from dutlab.interop.imported_run import LINK, Imported, ImportOptions, imported_cell, mended
+from dutlab.interop.imported_run import LINK, Imported, ImportOptions, imported_cell, repair_doubts
 from dutlab.methods.ports import Measured, Row
 from dutlab.tools.json_text import UnreadableError, member, number, read_cut_object
 
@@ -42,7 +42,7 @@ def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
     }
     measured = Measured(
         figures={LINK: figures},
-        doubts=mended(repairs),
+        doubts=repair_doubts(repairs),
         notes=_notes(results, config, frame),
         tables={"latency": [_row(group, of) for group, of in member(results, "latency").items() if isinstance(of, Mapping)]},
     )

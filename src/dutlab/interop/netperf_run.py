@@ -13,10 +13,10 @@ from dutlab.interop.imported_run import (
     Imported,
     ImportOptions,
     Omission,
+    distinguished,
     imported_cell,
     left_out_of,
-    mended,
-    told_apart,
+    repair_doubts,
 )
 from dutlab.methods.ports import Measured
 from dutlab.tools.netperf_text import NetperfTest, bare_tests_of, tests_of
@@ -36,9 +36,9 @@ def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
     repairs = [f"of {len(tests)} tests {len(cut)} did not reach their end: {', '.join(cut)}"] if cut else []
     trials = [_trial(name, test) for test in whole]
     first = replace(
-        trials[0], measured=replace(trials[0].measured, doubts=(*mended(repairs), *trials[0].measured.doubts)), left_out=left_out
+        trials[0], measured=replace(trials[0].measured, doubts=(*repair_doubts(repairs), *trials[0].measured.doubts)), left_out=left_out
     )
-    return told_apart([first, *trials[1:]])
+    return distinguished([first, *trials[1:]])
 
 
 def _trial(name: str, test: NetperfTest) -> Imported:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.interop.field_table import Derived, Document, ResultForm, TableField, found_at, number_at, reader
-from dutlab.interop.imported_run import BOTH, LINK, AssumedUnit, LeftOut, Omission, mended
+from dutlab.interop.imported_run import BOTH, LINK, AssumedUnit, LeftOut, Omission, repair_doubts
 from dutlab.tools.json_text import as_number, read_cut_object
 
 _US = 1e3
@@ -111,7 +111,7 @@ def _astf(result: Document, figures: Mapping[str, float]) -> Derived:
     more |= {"failed_ratio": (tried - established) / tried} if tried and established is not None else {}
     derived = _trex(result, figures)
     faults = [f"{key}: {value}" for _, of in found_at(result, "traffic.*.err") if isinstance(of, Mapping) for key, value in of.items()]
-    doubts = mended([f"TRex counts errors: {'; '.join(map(str, faults))[:300]}"] if faults else [])
+    doubts = repair_doubts([f"TRex counts errors: {'; '.join(map(str, faults))[:300]}"] if faults else [])
     # With TCP the frames of both directions differ, so sent less received frames is not loss.
     usable = {name: value for name, value in derived.figures.items() if name != "loss_ratio"}
     return Derived(usable | more, doubts=doubts, notes=derived.notes[:1], left_out=derived.left_out, place=BOTH, replaces=True)
@@ -164,7 +164,7 @@ def _nfvbench(result: Document, figures: Mapping[str, float]) -> Derived:
     place = BOTH if any(number_at(result, path) for path in paths) else LINK
     doubts = [Doubt(DoubtKind.NO_LOWER_BOUND, f"nfvbench found no {name.upper()}", place) for name in none]
     warnings = [str(value) for path in ("warning", "*.warning", "stats.warning") for _, value in found_at(result, path) if value]
-    return Derived(usable, doubts=(*doubts, *mended(warnings)), place=place, replaces=True)
+    return Derived(usable, doubts=(*doubts, *repair_doubts(warnings)), place=place, replaces=True)
 
 
 _NFVBENCH = ResultForm(

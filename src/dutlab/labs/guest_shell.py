@@ -11,7 +11,7 @@ from pathlib import Path
 
 from dutlab.errors import LabError
 from dutlab.labs import guest_power, sshd
-from dutlab.labs.lost_guests import Guests, LabGone, said_of
+from dutlab.labs.lost_guests import Guests, LabGone, ended_guests_text
 
 _LOOK_S = 0.5
 _SSH_FAILED = 255
@@ -37,7 +37,7 @@ def run(label: str, role: str, words: Sequence[str], folder: Path) -> int:
             if guests.ended():
                 _end(shell)
     if shell.returncode and (ended := guests.ended()):
-        raise LabGone(said_of(ended, folder), remedy=f"`dutlab power {role} on --lab {label}` starts it again")
+        raise LabGone(ended_guests_text(ended, folder), remedy=f"`dutlab power {role} on --lab {label}` starts it again")
     if shell.returncode == _SSH_FAILED and subprocess.run([*ssh, role, "true"], stderr=subprocess.DEVNULL, check=False).returncode:
         raise LabError(f"{role} does not answer", remedy=f"`dutlab power {role} cycle --lab {label}` starts it again")
     return shell.returncode

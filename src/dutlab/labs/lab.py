@@ -12,7 +12,7 @@ from ipaddress import IPv4Interface, IPv4Network
 from pathlib import Path
 from typing import Literal
 
-from dutlab.ending import ended_by, to_its_end
+from dutlab.ending import ended_by, run_to_end
 from dutlab.errors import HostError, LabError
 from dutlab.hosts.host import CommandLog, Host
 from dutlab.hosts.lease import lease_files
@@ -174,7 +174,7 @@ async def down(label: str) -> bool:
 
     It works after a crash at any point of up(), repeatedly, and without the state file. Returns whether there was anything to remove.
     """
-    return await to_its_end(_down(label))
+    return await run_to_end(_down(label))
 
 
 async def _down(label: str) -> bool:
@@ -247,7 +247,7 @@ async def revive(label: str) -> list[str]:
 
 
 def standing() -> list[StandingLab]:
-    """Return every lab with a state file or a namespace, whatever process built it."""
+    """Return every lab with a state file or a namespace, built by any process."""
     folder = StateFolder()
     left = labels_among(path.name for path in NAMESPACES.glob("dutlab-*"))
     states = [state for label in sorted({*folder.labels(), *left}) if (state := _state(folder, label)) is not None]
@@ -341,7 +341,7 @@ async def _boot(plan: LabDescription, state: LabState, folder: StateFolder) -> l
     """Boot the hosts with their own kernel; return notes. Raises LabError, HostError."""
     ours = {role: state.namespaces[role] for role in plan.settings.guests}
     doors = [guest.door(role, namespace) for role, namespace in ours.items()]
-    await to_its_end(asyncio.to_thread(sshd.write_files, folder.ssh_folder(state.label), doors))
+    await run_to_end(asyncio.to_thread(sshd.write_files, folder.ssh_folder(state.label), doors))
     guests = [
         guest.Guest(
             label=state.label,
@@ -371,7 +371,7 @@ async def _open_doors(machine: LocalHost, state: LabState, folder: StateFolder) 
     for role, address in ours.items():
         await _sh(NetnsHost(role, state.namespaces[role]), recipe.management_script({"mgmt": address}))
     doors = [sshd.Door(role, state.namespaces[role], str(address.ip), far) for role, address in ours.items()]
-    await to_its_end(asyncio.to_thread(sshd.write_files, folder.ssh_folder(state.label), doors))
+    await run_to_end(asyncio.to_thread(sshd.write_files, folder.ssh_folder(state.label), doors))
     await sshd.start(folder.ssh_folder(state.label), doors, nice=state.nice)
 
 

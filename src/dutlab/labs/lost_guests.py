@@ -77,10 +77,10 @@ async def naming_ended_guests(label: str, remedy: str) -> AsyncIterator[None]:
     except DutlabError as error:
         folder = StateFolder()
         if (state := folder.read(label)) is not None and (ended := ended_in(state)):
-            raise LabGone(said_of(ended, folder.ssh_folder(label)), remedy=remedy) from error
+            raise LabGone(ended_guests_text(ended, folder.ssh_folder(label)), remedy=remedy) from error
         raise
 
 
-def said_of(ended: Sequence[str], folder: Path) -> str:
+def ended_guests_text(ended: Sequence[str], folder: Path) -> str:
     """Return a text about ended guests; `folder` is the lab's folder."""
     return "; ".join(f"{role}: {ENDED}: {guest.end_of(folder, role)}" for role in ended)

@@ -19,7 +19,7 @@ _V4 = {
     "conf/all/rp_filter": "0",
     "conf/default/rp_filter": "0",
     "ip_forward": "0",
-    # The kernel's defaults (Documentation/networking/ip-sysctl.rst), whatever the machine's settings are.
+    # The kernel's defaults (Documentation/networking/ip-sysctl.rst), independent of the machine's settings.
     "tcp_rmem": "4096 131072 6291456",
     "tcp_wmem": "4096 16384 4194304",
     # A trial must not start with path metrics of the previous one (tcp_metrics.c).

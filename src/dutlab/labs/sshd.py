@@ -112,7 +112,7 @@ def _any_sshd() -> bool:
 
 def _server_config(folder: Path, door: Door) -> str:
     # SHLVL keeps Debian's bash from reading the user's .bashrc for each command (its SSH_SOURCE_BASHRC): the lab is the same for all users.
-    # StrictModes checks all parent folders and refuses those in /tmp; this folder is private, wherever it is.
+    # StrictModes checks all parent folders and refuses those in /tmp; this folder is private in any place.
     return f"""\
 Port {PORT}
 ListenAddress {door.address}

@@ -93,7 +93,7 @@ class UserMode:
 def for_this_cpu(folder: Path) -> Path | None:
     """Compile a library for CPUs with AMX into `folder`, else return None. Raises LabError.
 
-    A CPU with AMX has more registers than the kernel has room for; the library is loaded before the kernel.
+    A CPU with AMX has more registers than fit into the kernel's buffer; the library is loaded before the kernel.
     """
     if not re.search(r"^flags\b.*\bamx_tile\b", CPUINFO.read_text(encoding="ascii", errors="replace"), re.MULTILINE):
         return None

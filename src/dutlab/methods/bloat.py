@@ -47,7 +47,7 @@ from dutlab.subject import back_of, joined, of_part
 from dutlab.units import Pps, Seconds
 
 PROBE = frame_mix(128)
-"""Size of probe frames with FCS: short compared with the load's frames, with room for a probe over IPv6."""
+"""Size of probe frames with FCS: short compared with the load's frames, and long enough for a probe over IPv6."""
 SHARES: Mapping[str, float] = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 READINGS_EVERY = Seconds(0.1)
 DRAIN = Seconds(1.0)
@@ -57,7 +57,7 @@ SETTLED_NS = 2_000_000
 """Queues count as empty if a reading's mean latency is at most this much above the highest reading without load."""
 REQUEST_BYTES, RESPONSE_BYTES = 200, 1024
 LOOK_S, LOOK_DRAIN = Seconds(0.3), Seconds(0.2)
-"""Duration and drain of the first short offers, which show whether answers come back."""
+"""Duration and drain of the first short offers, which show whether answers arrive."""
 TIMEOUT = Seconds(5.0)
 """Time limit of a handshake or an answer."""
 LEAST_SPARE_S, MOST_SPARE_S = 1, 60
@@ -126,7 +126,7 @@ class _Probes:
     notes: list[str] = field(default_factory=list)
 
     async def find_ways(self) -> Outcome:
-        """Find out whether frames come back, and to which address the sink must send. Return the second of two short offers.
+        """Find out whether frames arrive, and to which address the sink must send. Return the second of two short offers.
 
         Raises ToolFailed, HostError, MeasurementError.
         """
@@ -137,9 +137,7 @@ class _Probes:
         back = outcome.flows[-1]
         if not back.received_frames:
             self.directions = Directions.FORWARD
-            self.notes.append(
-                f"{back.link}: no probe frame came back, as behind a port translator: latency is measured on {self.link} only"
-            )
+            self.notes.append(f"{back.link}: no probe frame arrived, as behind a port translator: latency is measured on {self.link} only")
         return outcome
 
     def _load(self, duration: Seconds, *, warmup: Seconds = NO_TIME, drain: Seconds) -> Offer:
@@ -189,7 +187,7 @@ def spare(first: Outcome, second: Outcome) -> int:
 def _came(outcome: Outcome) -> Outcome:
     """Return the outcome if every flow received frames. Raises MeasurementError."""
     if silent := [f.link for f in outcome.flows if not f.received_frames]:
-        raise MeasurementError(f"no frame of the probe came through on {' and '.join(silent)}", raw=dict(outcome.raw))
+        raise MeasurementError(f"no frame of the probe arrived on {' and '.join(silent)}", raw=dict(outcome.raw))
     return outcome
 
 

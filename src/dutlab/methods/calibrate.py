@@ -104,7 +104,7 @@ async def calibrate(
         offer = Offer(links, mix, rate, duration, _WARMUP, _DRAIN, directions=directions)
         outcome = await generator.offer(offer)
         if silent := [f.link for f in outcome.flows if f.sent_seconds <= 0 or (rig is Rig.LOOPED and f.received_frames == 0)]:
-            raise MeasurementError(f"no frame came back on link {' and '.join(silent)} of the rig without the DUT")
+            raise MeasurementError(f"no frame arrived on link {' and '.join(silent)} of the rig without the DUT")
         bare = [_point(offer.flow_names, mix, rate, flow) for flow in outcome.flows]
         whole = [replace(point, generator=model, version=version, disturbed=outcome.disturbed) for point in bare]
         of_load = whole if rig is Rig.LOOPED else [_alone(p, flow) for p, flow in zip(whole, outcome.flows, strict=True)]

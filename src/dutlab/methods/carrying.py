@@ -10,7 +10,7 @@ from dutlab.spec.traffic import Traffic
 
 
 @dataclass(frozen=True)
-class Carrying:
+class TrafficWrapper:
     """Wrapper of `generator` that puts `traffic` into every offer; `traffic_of` has the traffic of single flows."""
 
     generator: Generator
@@ -24,4 +24,4 @@ class Carrying:
 
 def carrying(bench: Bench, traffic: Traffic, traffic_of: Mapping[str, Traffic] | None = None) -> Bench:
     """Return a copy of `bench` whose generator carries `traffic`, or for single flows that of `traffic_of`."""
-    return replace(bench, generator=Carrying(bench.generator, traffic, traffic_of or {}))
+    return replace(bench, generator=TrafficWrapper(bench.generator, traffic, traffic_of or {}))

@@ -155,7 +155,7 @@ def _in_connections(words: str) -> str:
 
 @dataclass
 class _Trials:
-    """Generator that makes one connection per frame; before each trial, the DUT forgets all flows."""
+    """Generator that makes one connection per frame; before each trial, the DUT's flows are deleted."""
 
     connections: Connections
     states: StateTable | None
@@ -297,7 +297,7 @@ class _Trials:
         """Notes about the rig."""
         notes = []
         if self.overflows:
-            notes.append(f"the sink's own queues had no room for {self.overflows} SYNs: those failures are the rig's, not the DUT's")
+            notes.append(f"{self.overflows} SYNs did not fit into the sink's queues: those failures are the rig's, not the DUT's")
         if self.setting.to_ports:
             notes += self._of_proxy()
         if self.statuses:

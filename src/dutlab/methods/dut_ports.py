@@ -98,7 +98,7 @@ class LinkControl(Protocol):
         """Set exactly these links down. Return once links that were down pass frames. Raises InputError, HostError, TestbedError."""
 
 
-class Beside(Protocol):
+class ConcurrentWork(Protocol):
     """Work during the test frames of a trial, step by step."""
 
     async def step(self, link: str, number: int) -> str:

@@ -44,7 +44,7 @@ class Matters:
 
     goals: Sequence[Goal]
     _closed: dict[str, float] = field(default_factory=dict)
-    """Lowest load with a bad trial, for goals that allow no bad second. It remains an upper bound, whatever other trials show."""
+    """Lowest load with a bad trial, for goals that allow no bad second. It remains an upper bound, independent of other trials."""
 
     def learn(self, load: float, loss_ratio: float) -> None:
         """Store the result of a trial at `load`."""

@@ -24,7 +24,7 @@ from dutlab.errors import InputError, MeasurementError
 from dutlab.methods.at_limit import frames_at_limit
 from dutlab.methods.ledger import doubts_of, negative_loss
 from dutlab.methods.ports import AtLimit, Bench, Flow, Measured, Offer, Outcome, Row, Stretch, ToolReading
-from dutlab.methods.verify_traffic import until_seen
+from dutlab.methods.verify_traffic import send_until_confirmed
 from dutlab.plan.cell import Cell
 from dutlab.spec.workloads.loadtest import AT_LIMIT_S, LoadtestSetting
 from dutlab.stats.rescore import RampSecond, saturation
@@ -33,7 +33,7 @@ from dutlab.subject import apart, joined
 from dutlab.units import BpsL1, Pps, Seconds, l1_rate, line_rate, si
 
 REFERENCE_LINE = BpsL1(1e9)
-"""Reference of percentages if a link has no speed and none is given: 1 Gbit/s, as in the review that the ramp comes from."""
+"""Reference of percentages if a link has no speed and none is given: 1 Gbit/s, as in the review that the ramp is from."""
 SECOND = Seconds(1.0)
 _LEAST_COVERED = 0.5
 """Shortest reading, in seconds, that counts as a second."""
@@ -122,7 +122,7 @@ async def measure(bench: Bench, cell: Cell) -> Measured:
         profile=ramp.stretches,
         directions=setting.directions,
     ).carrying(setting.traffic)
-    seen = [await until_seen(bench, cell, offer, ramp.warmup_rate)] if setting.verify_traffic else []
+    seen = [await send_until_confirmed(bench, cell, offer, ramp.warmup_rate)] if setting.verify_traffic else []
     outcome = await bench.generator.offer(offer)
     by_name = {flow.link: flow for flow in outcome.flows}
     if idle := [name for name in offer.flow_names if name not in by_name or by_name[name].sent_frames == 0]:

@@ -13,7 +13,7 @@ from typing import Any, Protocol, Self
 from dutlab.doubts import Doubt
 from dutlab.events import Tell, nobody
 from dutlab.methods.connection_ports import Connections
-from dutlab.methods.dut_ports import Beside, DutControl, LinkControl, PowerControl, Readings
+from dutlab.methods.dut_ports import ConcurrentWork, DutControl, LinkControl, PowerControl, Readings
 from dutlab.methods.dut_tables import RouteTable, StateTable
 from dutlab.methods.transfer_ports import Transfers
 from dutlab.physics.interference import CpuAccount
@@ -432,9 +432,9 @@ class Bench:
     """Tool for TCP connections; None if there is none on the links."""
     transfers: Transfers | None = None
     """Tool for TCP transfers at full speed; None if there is none."""
-    management: Beside | None = None
+    management: ConcurrentWork | None = None
     """Queries to the DUT's address; None if they are not possible. `updates` are changes of routes that no test frame uses."""
-    updates: Beside | None = None
+    updates: ConcurrentWork | None = None
     readings: Readings | None = None
     """Sensor readings; None if no sensor reports during the trial. `power` is None if the DUT cannot be switched."""
     power: PowerControl | None = None

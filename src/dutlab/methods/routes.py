@@ -25,7 +25,7 @@ from dutlab.spec.traffic import FlowSet, Spread, Traffic
 from dutlab.spec.workloads.routes import RoutesSetting
 
 SEED = 1
-NOTHING = "no frame came back: the DUT forwards nothing to these routes; modes that filter permit the links' own networks only"
+NOTHING = "no frame arrived: the DUT forwards nothing to these routes; modes that filter permit the links' own networks only"
 
 
 async def measure(bench: Bench, cell: Cell) -> Measured:

@@ -16,7 +16,7 @@ LOOK_S = Seconds(5.0)
 _STOPS = frozenset({"stop", "no", "n"})
 
 
-async def until_seen(bench: Bench, cell: Cell, offer: Offer, rate: Pps) -> str:
+async def send_until_confirmed(bench: Bench, cell: Cell, offer: Offer, rate: Pps) -> str:
     """Send `offer` at a steady rate until a person has looked at it, and return a sentence with the counters and the answer.
 
     A trial of `cell` that is repeated does not ask again.

@@ -35,7 +35,7 @@ class Written:
     def words(self) -> str:
         """One clause for the plan, without the drive's name."""
         if self.bytes is None:
-            amount = f"how much is not known, since the testbed does not say {' and '.join(self.missing)}"
+            amount = f"how much is not known, since the testbed does not state {' and '.join(self.missing)}"
         else:
             amount = f"at most {si(self.bytes, 'B')}"
         if self.endurance_bytes is None:

@@ -8,7 +8,7 @@ from math import comb
 from dutlab.plan.cell import Cell
 from dutlab.plan.plan import Plan
 from dutlab.spec.workloads.setting import identity_of
-from dutlab.stats.power import LEAST_IN_TURN, provable, provable_by_few
+from dutlab.stats.power import LEAST_IN_TURN, provable, smallest_provable_difference
 
 SPREAD = 0.01
 """Assumed relative spread between repeats before anything is measured."""
@@ -47,7 +47,7 @@ def _provable(repeats: int, cells: int, comparisons: int) -> float | None:
     by_ranks = provable(repeats, repeats, sd=SPREAD, comparisons=comparisons, least=LEAST_IN_TURN)
     if by_ranks is not None:
         return by_ranks
-    by_spread = provable_by_few(repeats, cells, sd=SPREAD, comparisons=comparisons, least=LEAST_IN_TURN)
+    by_spread = smallest_provable_difference(repeats, cells, sd=SPREAD, comparisons=comparisons, least=LEAST_IN_TURN)
     of_interval = provable(repeats, repeats, sd=SPREAD, comparisons=1, least=LEAST_IN_TURN)
     return by_spread if by_spread is None or of_interval is None else max(by_spread, of_interval)
 

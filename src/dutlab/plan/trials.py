@@ -92,7 +92,7 @@ class Turns(BaseModel):
         random.Random(f"{self.seed}/{round_}").shuffle(places)  # noqa: S311 an order, not a secret
         return places
 
-    def is_beside(self, other: Turns) -> bool:
+    def is_interleaved_with(self, other: Turns) -> bool:
         """Return True if both are different runs of the same set."""
         return (self.runs, self.seed) == (other.runs, other.seed) and self.place != other.place
 
@@ -172,7 +172,7 @@ def blocks_of(plan: Plan) -> list[list[Trial]]:
 
 
 def _drives(workload: WorkloadModel, experiment: Experiment, testbed: Testbed) -> Iterator[tuple[WorkloadDrive, str]]:
-    """Yield each drive of a workload with its tool. `generator` is set if the frames come from another generator than the engine."""
+    """Yield each drive of a workload with its tool. `generator` is set if the frames are from another generator than the engine."""
     default = experiment.generator or testbed.generator or ENGINE
     for drive in workload.drives(with_least_mtu(bounds_of(testbed), experiment.factors)):
         workload_drive, tool = drive, workload.tool

@@ -154,7 +154,7 @@ def _fill(stage: Path, folders: Sequence[RunFolder], asked: ArtifactRequest, whe
     if wheel_version is not None and ours and ours.get("version") != wheel_version:
         notes.append(f"note: the package has version {wheel_version}, and dutlab {ours.get('version')} measured the newest run")
     if ours.get("commit", "").endswith("-dirty"):
-        notes.append("note: the newest run was measured with changes that are in no commit, so nobody else can have the same dutlab")
+        notes.append("note: the newest run was measured with changes that are not committed, so others cannot get the same dutlab")
     if not asked.licence:
         notes.append("note: no licence is stated, so others may not use it; --licence CC-BY-4.0 states one")
     (stage / CONTAINER).write_text(_CONTAINER.format(note="" if wheel else _NO_WHEEL.format(version=version)), encoding="utf-8")
@@ -175,7 +175,7 @@ def _fill(stage: Path, folders: Sequence[RunFolder], asked: ArtifactRequest, whe
 
 
 def _page_group(stage: Path, group: RunGroup) -> PageGroup:
-    """Write the claim cards of the newest run, and return what the page says about the group."""
+    """Write the claim cards of the newest run, and return the text of the page about the group."""
     run = group.newest
     folder = stage / CLAIMS / run.name
     report = gather(run.path, folder)

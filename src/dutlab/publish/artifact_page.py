@@ -19,7 +19,7 @@ _MOST_FACTS = 12
 
 @dataclass(frozen=True)
 class PageGroup:
-    """Runs that one new run repeats, with what the page says about them."""
+    """Runs that one new run repeats, with the text of the page about them."""
 
     group: RunGroup
     report: RunReport
@@ -104,11 +104,11 @@ def _workflow(groups: Sequence[PageGroup]) -> Iterator[str]:
     yield f"    dutlab artifact check FILE --plan\n    dutlab artifact check FILE --trust{testbed}"
     yield (
         "The first command verifies the digests, the signature if there is one, and that each claim follows from the raw files. It then "
-        "lists what would run. The second one runs it. `--trust` says that you have read the commands and agree to them."
+        "lists what would run. The second one runs it. `--trust` states that you have read the commands and agree to them."
     )
     if testbed:
         yield "The runs were made on real machines. `mine.yaml` names yours, with the same links and, if the runs use them, the same hosts."
-    yield "In a container: `podman build -t artifact --build-arg BASE=… -f Containerfile .`, as Containerfile says at its beginning."
+    yield "In a container: `podman build -t artifact --build-arg BASE=… -f Containerfile .`, as described in Containerfile."
     rows = []
     for of in groups:
         for folder in of.group.folders:

@@ -1,6 +1,6 @@
-"""Artifact of somebody else: unpacked within limits, and refused whole unless digests, signature, runs and claims agree.
+"""Artifact of another person: unpacked within limits, and refused unless digests, signature, runs and claims agree.
 
-Nothing of it is carried out here.
+No command of it is run here.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class OpenedArtifact:
 def open_artifact(path: Path, folder: Path, allowed_signers: Path | None = None) -> OpenedArtifact:
     """Unpack an artifact into the empty folder `folder`, and check all of it.
 
-    Raises InputError for whatever is wrong with it, ToolMissing without ssh-keygen if `allowed_signers` are given.
+    Raises InputError for any fault in it, ToolMissing without ssh-keygen if `allowed_signers` are given.
     """
     names = unpack(path, folder)
     try:

@@ -85,7 +85,7 @@ def write_device(of: SiteContents, device: str) -> None:
     excerpts, room = list[str](), _EXCERPTS
     for run in runs:
         size = len(run.excerpt.encode(errors="backslashreplace"))
-        if 0 < size <= room:  # a larger one is only listed, which leaves room for others
+        if 0 < size <= room:  # a larger one is only listed, so that others fit
             excerpts.append(run.excerpt)
             room -= size
     lists = [runs[n : n + RUNS_A_PAGE] for n in range(0, len(runs), RUNS_A_PAGE)]

@@ -30,7 +30,7 @@ from dutlab.report.sections.additions import shown_additions
 from dutlab.report.sections.answer import answer_of
 from dutlab.report.sections.cpu_cost import cpu_cost, speed_sentence
 from dutlab.report.sections.device import device_section
-from dutlab.report.sections.disturbed import nearly_nothing_left, repeated, too_busy
+from dutlab.report.sections.disturbed import reason_without_rates, repeated, too_busy
 from dutlab.report.sections.factors import with_factors
 from dutlab.report.sections.facts import fact_rows, tools
 from dutlab.report.sections.headline import spread_sentence, with_limits
@@ -115,7 +115,7 @@ def _report_of(read: ReadRun, base: Path) -> RunReport:
     aside, facts, watched = read.aside, read.facts, sample_means(read)
     means = core_means(watched)
     lab, dut = _lab(testbed, records), dut_of(read.resolved)
-    busy = nearly_nothing_left(records, aside)
+    busy = reason_without_rates(records, aside)
     one_bed = experiment.get("bed") != "unknown"
     bed = LimitContext(means, facts, book, dut, mtus_of(testbed), lab=lab is not None, one=one_bed, busy=busy)
     of_drives, ladder, drives = _of_drives(groups, testbed, facts, means)
@@ -311,7 +311,7 @@ def _undone(number: int, cell: Cell, of: Group) -> TrialLine:
 
 
 def _deviations(cells: Sequence[Cell]) -> tuple[str, ...]:
-    """Return deviations from RFC 2544, which its section 3 asks a report to state. It says nothing of drives."""
+    """Return deviations from RFC 2544, which its section 3 asks a report to state. It does not cover drives."""
     cells, out = [cell for cell in cells if plug_of(cell.workload).place != DRIVE], []
     short: dict[str, set[float]] = {}
     for cell in cells:

@@ -205,7 +205,7 @@ def write_image(plot: Plot, path: Path) -> Path:
 
 
 def _write_plots(named: Sequence[tuple[str, Plot]], folder: Path, format: str) -> list[Path]:  # noqa: A002 - as above
-    """Write each plot; names come from records, so they are made safe for files."""
+    """Write each plot; names are from records, so they are made safe for files."""
     names = file_names(name for name, _ in named)
     return [replace_file(folder / f"{name}.{format}", _image(plot, format)) for name, (_, plot) in zip(names, named, strict=True)]
 

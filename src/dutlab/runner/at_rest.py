@@ -33,7 +33,7 @@ def may_start_programs(mode: Mode) -> bool:
     return isinstance(mode, (CommandMode, ManualMode, InLevels, StartsPrograms))
 
 
-async def look_at_rest(dut: Host, accounts: AccountReader) -> DutAtRest:
+async def measure_at_rest(dut: Host, accounts: AccountReader) -> DutAtRest:
     """Measure the DUT's busy cores for half a second. Raises HostError if the DUT does not answer."""
     before = await accounts.read()
     watched = await cores_of(dut)

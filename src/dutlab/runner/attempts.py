@@ -40,7 +40,7 @@ class Attempts:
             self._known.setdefault(record.trial, []).append(record)
 
     @property
-    def nearly_all_void(self) -> str:
+    def reason_not_to_repeat(self) -> str:
         """Reason why disturbed trials are no longer repeated, in words; empty if they are repeated."""
         return void_attempts(self._judged).words
 
@@ -64,7 +64,7 @@ class Attempts:
 
     def once_more(self, trial: int, reason: AttemptReason, why: str) -> bool:
         """Set the written attempt aside if the trial may be repeated for this reason; return whether it was. Raises StoreError."""
-        if reason is AttemptReason.DISTURBED and (why_none := self.nearly_all_void):
+        if reason is AttemptReason.DISTURBED and (why_none := self.reason_not_to_repeat):
             if not self._said_void:
                 self.note(f"{why_none}; such trials are no longer repeated")
                 self._said_void = True
@@ -82,7 +82,7 @@ class Attempts:
             self._set_aside(trial, reason, why)
         return recorded
 
-    def disturbed_in_hindsight(self, finished: Sequence[TrialRecord]) -> Mapping[int, str]:
+    def disturbed_within_cell(self, finished: Sequence[TrialRecord]) -> Mapping[int, str]:
         """Return trial → reason, for trials that are disturbed when their whole cell is known, with those known as disturbed before."""
         return {r.trial: r.why for r in finished if r.status == DISTURBED}
 

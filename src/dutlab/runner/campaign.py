@@ -45,7 +45,7 @@ class CampaignWork:
             by_testbed.setdefault(run.testbed, []).append(run)
         turns = asyncio.Semaphore(plan.at_once or (1 if self.folder.fleet.is_local else len(by_testbed)))
         with self.folder.alone():
-            self.folder.ask_no_more()
+            self.folder.withdraw_end_request()
             try:
                 async with asyncio.TaskGroup() as group:
                     for testbed, runs in by_testbed.items():

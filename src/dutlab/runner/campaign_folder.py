@@ -204,15 +204,15 @@ class CampaignFolder:
         """Write the cost that the fleet added to a run. Raises StoreError."""
         _append(self.place(planned) / _COSTS, asdict(cost))
 
-    def ask_to_end(self) -> None:
+    def request_end(self) -> None:
         """Ask every worker to end its run properly."""
         replace_file(self.path / _END, b"")
 
-    def ask_no_more(self) -> None:
-        """Withdraw ask_to_end(), so that workers may start runs."""
+    def withdraw_end_request(self) -> None:
+        """Withdraw request_end(), so that workers may start runs."""
         (self.path / _END).unlink(missing_ok=True)
 
-    def is_end_asked(self) -> bool:
+    def is_end_requested(self) -> bool:
         """Return whether the campaign is asked to end."""
         return (self.path / _END).exists()
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from dutlab.dut.mode import Mode, Prober, Reset, UndoStep
 from dutlab.dut.path_failure import PathFailure, failure_of
-from dutlab.ending import to_its_end
+from dutlab.ending import run_to_end
 from dutlab.errors import InputError
 from dutlab.hosts.black_box import BlackBox
 from dutlab.hosts.host import Host
@@ -67,7 +67,7 @@ class JournaledDevice:
         """Reset as specified in methods.ports; a reset that fails halfway is undone at once."""
         reset = self.kinds[kind.value]
         back = await reset.undo(self.dut, self.testbed)
-        async with self._undone_if_broken(f"reset-{kind.value}", back):
+        async with self._undo_on_failure(f"reset-{kind.value}", back):
             began = time.monotonic()
             await reset.carry_out(self.dut, self.testbed, back)
             return time.monotonic() - began
@@ -96,7 +96,7 @@ class JournaledDevice:
     async def off(self) -> None:
         """Switch off as specified in methods.ports, after writing the undo step to the journal."""
         if (spec := self._power) is None:
-            raise InputError(f"the testbed does not say what switches {self.dut.name}", remedy=f"write `power:` below {self.dut.name}")
+            raise InputError(f"the testbed does not state what switches {self.dut.name}", remedy=f"write `power:` below {self.dut.name}")
         power = HostPower(self.dut.name, spec)
         self.announce(POWER, [on_step(self.dut.name, spec)])
         self.restarted = True
@@ -176,19 +176,19 @@ class JournaledDevice:
     async def recover(self, event: ConvergenceEvent) -> DutChange:
         """Recover from the failure as specified in methods.ports."""
         at_s, began = time.time(), time.monotonic()
-        await self.take_back(_application(event))
+        await self.undo_change(_application(event))
         return DutChange(at_s, time.monotonic() - began)
 
     async def put_back(self) -> bool:
         """Undo every change, the newest first; return whether there was one. Raises TestbedError."""
         changed = bool(self._standing)
         while self._standing:
-            await self.take_back(next(reversed(self._standing)))
+            await self.undo_change(next(reversed(self._standing)))
         self.restarted = False
         self.cut_ports.clear()
         return changed
 
-    async def take_back(self, change: str) -> None:
+    async def undo_change(self, change: str) -> None:
         """Undo one announced change. Raises TestbedError."""
         await carry_out(self._standing[change], self._reached)
         self.journal.write("dut-restored", application=change)
@@ -207,12 +207,12 @@ class JournaledDevice:
             raise InputError(f"the DUT has no mode {name}", remedy=f"its modes: {', '.join(sorted(self.modes))}") from None
 
     @asynccontextmanager
-    async def _undone_if_broken(self, change: str, back: UndoStep) -> AsyncIterator[None]:
+    async def _undo_on_failure(self, change: str, back: UndoStep) -> AsyncIterator[None]:
         self.journal.write("dut-changing", application=change, undo=undo_to_json([back]))
         try:
             yield
         except BaseException:
-            await to_its_end(carry_out([back], {self.dut.name: self.dut}))
+            await run_to_end(carry_out([back], {self.dut.name: self.dut}))
             self.journal.write("dut-restored", application=change)
             raise
         self.journal.write("dut-restored", application=change)

@@ -91,7 +91,7 @@ class EventLog:
         )  # fmt: skip
 
     def reading(self, where: str, who: str, values: Mapping[str, float]) -> None:
-        """Report the newest values of a sensor, tool or method; this method is a Tell."""
+        """Report the newest values of a sensor, tool or method; this method has the type Tell."""
         finite = {name: value for name, value in values.items() if math.isfinite(value)}
         if finite:
             self._say(Reading(at=_now(), trial=self._trial, where=where, who=who, values=finite))
@@ -122,7 +122,7 @@ class EventLog:
         )  # fmt: skip
 
     def cut(self, error: BaseException, remedy: str) -> None:
-        """Report that the run was cut. `remedy` says how to continue it; empty if it cannot continue."""
+        """Report that the run was cut. `remedy` is how to continue it; empty if it cannot continue."""
         if isinstance(error, HostError):
             self.lost(error.host, str(error))
         self.close("cut", {}, remedy)

@@ -26,11 +26,11 @@ from dutlab.ending import cancelled, ended_by
 from dutlab.errors import DutlabError, LabError, MeasurementError, TestbedError
 from dutlab.hosts.host import connections_of
 from dutlab.plan.plan import Trial
-from dutlab.runner.at_rest import DutAtRest, look_at_rest, may_start_programs
+from dutlab.runner.at_rest import DutAtRest, may_start_programs, measure_at_rest
 from dutlab.runner.examine import doubts_of, examine, streams_of
 from dutlab.runner.guest_watch import MOST_LOST, GuestLost
 from dutlab.runner.headroom import RigLoad, loads_of
-from dutlab.runner.into_mode import Look, as_applied, into_mode, lost_mode, lost_state, stayed_in_mode, unless_killed
+from dutlab.runner.into_mode import Look, as_applied, into_mode, lost_mode, lost_state, require_same_mode, unless_killed
 from dutlab.runner.journal import undo_to_json
 from dutlab.runner.leasing import leased_by
 from dutlab.runner.levels import SetLevels, started_by
@@ -80,7 +80,7 @@ class RunOptions:
     """Open questions from before the run, as sentences for the report."""
 
 
-def shortest_to_front(left: deque[Trial]) -> None:
+def move_shortest_to_front(left: deque[Trial]) -> None:
     """Move the shortest trial to the front; the others keep their order."""
     shortest = min(left, key=lambda trial: trial.estimate_s)
     left.remove(shortest)
@@ -101,7 +101,7 @@ class Execution(RunProcess):
     waited: Counter[str] = field(default_factory=Counter)
     """Whole seconds spent waiting for a quiet machine."""
 
-    async def to_its_end(self, options: RunOptions) -> RunResult:
+    async def run_to_end(self, options: RunOptions) -> RunResult:
         """Run the remaining trials."""
 
         async def measure(left: Sequence[Trial], ends: float | None) -> None:
@@ -154,7 +154,7 @@ class Execution(RunProcess):
                         if needed := self.records.needed(group):
                             set_by_hand = await self._ask(needed[0], set_by_hand)
                             await self._group(stage, levels, needed, options, ends)
-                    while not self.records.left() and (late := self.records.disturbed_in_hindsight()):
+                    while not self.records.left() and (late := self.records.disturbed_within_cell()):
                         for _, group in groupby(late, key=lambda t: t.group):
                             await self._group(stage, levels, list(group), options, ends)
                 if "mode" in set_by_hand:
@@ -245,7 +245,7 @@ class Execution(RunProcess):
     async def _shortest_first(self, stage: Stage, left: deque[Trial]) -> None:
         """Move the shortest trial to the front if trials were disturbed and the machine is quiet now."""
         if stage.shares_this_machine and len(left) > 1 and self.records.any_disturbed and await self.neighbours.is_calm():
-            shortest_to_front(left)
+            move_shortest_to_front(left)
 
     async def _group(self, stage: Stage, levels: SetLevels, trials: Sequence[Trial], options: RunOptions, ends: float | None) -> None:
         """Apply a mode in the levels of its trials and measure these; apply it again if a guest was lost."""
@@ -322,7 +322,7 @@ class Execution(RunProcess):
                         stage, trial, checks, self.book, watch=asked.watch, profile=asked.profile, tell=self.events.reading
                     )
                     carried = await stage.guests.during(self._while_programs_run(stage, trial, checks, measuring))
-                    await stayed_in_mode(stage, mode, connections)
+                    await require_same_mode(stage, mode, connections)
                 if again := self.records.once_more(carried):
                     left.rotate(-1)  # to the end: the disturbance may be over by then
                     await self._quiet(options)
@@ -365,7 +365,7 @@ class Execution(RunProcess):
 
     async def _at_rest(self, stage: Stage, mode: Mode) -> DutAtRest:
         looked_at = may_start_programs(mode) and stage.dut.name in stage.hosts
-        return await look_at_rest(stage.dut, stage.accounts) if looked_at else DutAtRest()
+        return await measure_at_rest(stage.dut, stage.accounts) if looked_at else DutAtRest()
 
     async def _unless_killed(self, look: Callable[[], Awaitable[Look]], why: Callable[[Look], str]) -> Look:
         return await unless_killed(look, why, self.book, self.events.note)

@@ -32,7 +32,7 @@ class FarPort:
     namespace: str = field(default_factory=lambda: f"dutlab-far-{os.getpid()}")
     _guard: subprocess.Popen[bytes] | None = None
 
-    async def set_apart(self) -> None:
+    async def isolate(self) -> None:
         """Move the far port, and route each end's packets through the box. Raises HostError; call put_back() also after that."""
         near, far, space = self.near.port.name, self.far.port.name, self.namespace
         wait = ["nodad"] if self.far.address.version == IPV6 else []

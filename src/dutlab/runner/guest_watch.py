@@ -17,7 +17,7 @@ from dutlab.errors import CommandFailed, DutlabError, HostError
 from dutlab.hosts.host import Host, connections_of, is_lost
 from dutlab.hosts.own_time import own_timeout
 from dutlab.labs.lost_guests import ENDED, Guests
-from dutlab.runner.host_power import until_it_answers
+from dutlab.runner.host_power import wait_for_answer
 from dutlab.runner.journal import Journal
 
 T = TypeVar("T")
@@ -138,7 +138,7 @@ class GuestWatch:
             assert self.guests is not None  # noqa: S101 - as above
             self.journal.write("host-lost", host=loss.host, why=loss.why)
             await self.guests.start_again(loss.host)
-            await until_it_answers(self.hosts[loss.host], _BACK_S)
+            await wait_for_answer(self.hosts[loss.host], _BACK_S)
             if (bring := self.brought.get(loss.host)) is not None:
                 await bring()
             self.journal.write("host-revived", host=loss.host, was_on=False, why=loss.why)

@@ -45,7 +45,7 @@ class HeldLinks:
         down = [port for name in self._links for port in self._ports_of(name, insist=False) if _change(port) in self.device.standing]
         risen = [port for port in dict.fromkeys(down) if port not in wanted]
         for port in reversed(risen):
-            await self.device.take_back(_change(port))
+            await self.device.undo_change(_change(port))
         for port in wanted:
             if port not in down:
                 await self._set_down(port)
@@ -74,7 +74,7 @@ class HeldLinks:
 
     async def _until_passing(self, links: Sequence[str]) -> None:
         """Wait until frames pass each link. Raises HostError if they do not in time."""
-        until_s, why = time.monotonic() + BACK_S, "no frame came through"
+        until_s, why = time.monotonic() + BACK_S, "no frame arrived"
         while True:
             try:
                 if all(probe.received for probe in await self.device.prober.probe(links)):

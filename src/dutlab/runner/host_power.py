@@ -38,10 +38,10 @@ async def on_again(step: UndoStep, host: Host | None) -> None:
     power = HostPower(step.host, spec)
     await asyncio.to_thread(power.switch_on)
     if host is not None:
-        await until_it_answers(host, spec.back_within)
+        await wait_for_answer(host, spec.back_within)
 
 
-async def until_it_answers(host: Host, within_s: float) -> None:
+async def wait_for_answer(host: Host, within_s: float) -> None:
     """Wait until the host runs a command. Raises HostError if it does not within `within_s`."""
 
     async def answers() -> bool:
@@ -53,7 +53,7 @@ async def until_it_answers(host: Host, within_s: float) -> None:
 
 async def until(look: Callable[[], Awaitable[bool]], within_s: float, host: str) -> None:
     """Call `look` until it returns True. Raises HostError with the last error if it does not within `within_s`."""
-    why = "no frame came through it"
+    why = "no frame passed it"
     with contextlib.suppress(TimeoutError):
         async with own_timeout(within_s):
             while True:
@@ -107,5 +107,5 @@ async def _revive(host: Host, spec: PowerSpec, why: str, journal: Callable[..., 
         await asyncio.to_thread(power.cycle)
     else:
         await asyncio.to_thread(power.switch_on)
-    await until_it_answers(host, spec.back_within)
+    await wait_for_answer(host, spec.back_within)
     return f"{host.name} did not answer, and its power was switched {'off and on' if was_on else 'on'}: {why}"

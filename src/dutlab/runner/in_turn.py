@@ -20,7 +20,7 @@ from dutlab.runner.execution import Execution, RunOptions
 from dutlab.runner.journal import Journal
 from dutlab.runner.leasing import begun
 from dutlab.runner.progress import Progress, RunResult
-from dutlab.runner.run import Work, to_go_on_with
+from dutlab.runner.run import Work, resumable_work
 from dutlab.runner.run_process import TimeIsOver, within
 from dutlab.store.cell_figures import key_of
 from dutlab.store.names import run_name
@@ -30,7 +30,7 @@ Watch = Callable[[int], Progress]
 """Function from the place of a run among the runs in turn to the observer of its events."""
 
 
-class Enough(TimeIsOver):
+class NoFurtherRounds(TimeIsOver):
     """End of runs in turn, since no further round is needed."""
 
     what = "enough was measured"
@@ -57,7 +57,7 @@ async def run_in_turn(
         going = [work.started(folders[n], journals[n], watch(n)) for n, work in enumerate(works)]
         if not _shared_cells(works):
             going[0].events.note("these runs have no cell in common: `dutlab compare` will have nothing to compare")
-        return await _to_their_ends(going, turns[0], [options] * len(going), enough)
+        return await _run_all(going, turns[0], [options] * len(going), enough)
 
 
 async def resume_in_turn(paths: Sequence[Path], options: Sequence[RunOptions], watch: Watch) -> list[RunResult]:
@@ -65,7 +65,7 @@ async def resume_in_turn(paths: Sequence[Path], options: Sequence[RunOptions], w
 
     Raises as resume() does, and InputError if the runs were not begun in turn or some of them are missing.
     """
-    opened = [to_go_on_with(path, trusted=of.trusted) for path, of in zip(paths, options, strict=True)]
+    opened = [resumable_work(path, trusted=of.trusted) for path, of in zip(paths, options, strict=True)]
     turns = [Turns.of(folder.resolved) for folder, _ in opened]
     first = turns[0]
     if first is None or {None if t is None else (t.runs, t.seed) for t in turns} != {(first.runs, first.seed)}:
@@ -82,10 +82,10 @@ async def resume_in_turn(paths: Sequence[Path], options: Sequence[RunOptions], w
             journal = Journal(folder.journal)
             closing.callback(journal.close)
             going.append(await work.resumed(folder, journal, watch(place)))
-        return await _to_their_ends(going, first, [of for _, _, of in in_place], lambda _: False)
+        return await _run_all(going, first, [of for _, _, of in in_place], lambda _: False)
 
 
-def alone_words(folder: RunFolder) -> str | None:
+def resumed_alone_warning(folder: RunFolder) -> str | None:
     """Return a warning for a run in turn that continues without the others; None if it did not take turns."""
     turns = Turns.of(folder.resolved)
     if turns is None:
@@ -95,7 +95,7 @@ def alone_words(folder: RunFolder) -> str | None:
     return f"it continues alone, outside of the rounds that it shared with {others}; `dutlab resume {together}` continues them in turn"
 
 
-async def _to_their_ends(
+async def _run_all(
     going: Sequence[Execution], turns: Turns, options: Sequence[RunOptions], enough: Callable[[Sequence[Path]], bool]
 ) -> list[RunResult]:
     """Carry out the runs round by round, in the random order of each round. A run with fewer blocks ends earlier.
@@ -133,7 +133,7 @@ async def _to_their_ends(
 def _insist_on_more(is_enough: bool) -> None:  # noqa: FBT001 -- an answer
     """Raise Enough if `is_enough`."""
     if is_enough:
-        raise Enough
+        raise NoFurtherRounds
 
 
 def _say_cut(going: Sequence[Execution], results: Collection[int], error: BaseException) -> None:

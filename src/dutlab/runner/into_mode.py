@@ -51,7 +51,7 @@ async def unless_killed(
     return result
 
 
-async def stayed_in_mode(stage: Stage, mode: Mode, connections: int) -> None:
+async def require_same_mode(stage: Stage, mode: Mode, connections: int) -> None:
     """Check that the mode still holds if the DUT was reconnected since its count of `connections`: it may have rebooted.
 
     Raises HostError if the mode does not hold: the last trial has no result.

@@ -146,7 +146,7 @@ def pending_undo(entries: Iterable[Entry]) -> list[tuple[str, list[UndoStep]]]:
 
 
 @dataclass(frozen=True)
-class Unreset:
+class PendingReset:
     """Reset of conducted steps that began and did not end properly; no `steps` if they did."""
 
     steps: tuple[UndoStep, ...] = ()
@@ -161,20 +161,20 @@ class Unreset:
         return tuple(step for step in self.steps if step.host not in self.roles)
 
 
-def unreset(entries: Iterable[Entry]) -> Unreset:
+def unreset(entries: Iterable[Entry]) -> PendingReset:
     """Return the Reset that is still to be done. Steps in a lab that is gone are left out."""
-    left = Unreset()
+    left = PendingReset()
     for entry in entries:
         if entry["event"] == "steps-begun":
-            left = Unreset(
+            left = PendingReset(
                 tuple(_undo_from_json(entry["reset"])),
                 {str(name): None if ssh is None else str(ssh) for name, ssh in entry["hosts"].items()},
                 {str(name): str(role) for name, role in entry.get("roles", {}).items()},
             )
         elif entry["event"] in ("steps-ended", "steps-reset"):
-            left = Unreset()
+            left = PendingReset()
         elif entry["event"] in _LAB_ENDS:
-            left = Unreset(left.outside, left.reached)
+            left = PendingReset(left.outside, left.reached)
     return left
 
 

@@ -56,7 +56,7 @@ _DROPPED = "cat /sys/class/net/{port}/statistics/{way}_dropped"
 _CHANGED = "/proc/sys/net/ipv6/conf/*/disable_ipv6 /proc/sys/net/ipv4/ip_forward"
 _WAS = f'for one in {_CHANGED}; do echo "echo $(cat $one) >$one"; done'
 _READY = "for one in /proc/sys/net/ipv6/conf/*/disable_ipv6; do echo 1 >$one; done; echo 1 >/proc/sys/net/ipv4/ip_forward"
-"""Script that makes the DUT forward, and send no packets of its own through the queue."""
+"""Script that makes the DUT forward, and not send its own packets through the queue."""
 
 
 @dataclass(frozen=True)

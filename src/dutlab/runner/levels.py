@@ -1,6 +1,6 @@
-"""Levels of factors that a run sets. Each is in the journal before it is set, remains while the plan needs it, and is put back.
+"""Levels of factors that a run sets. Each is in the journal before it is set, remains while the plan needs it, and is restored.
 
-They form a stack in the order of the plan's factors: the last one set is put back first.
+They form a stack in the order of the plan's factors: the last one set is restored first.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dutlab.dut.distance import DistanceLevel, distance_level
 from dutlab.dut.levels import CommandLevel, KnobLevel, level_of
 from dutlab.dut.mode import Check, ForwardsInPrograms, Mode, Prober, StartsPrograms, TellsState, TunnelsByNumber, UndoStep
 from dutlab.dut.mode_changes import ModeChange, changes_of
-from dutlab.ending import to_its_end
+from dutlab.ending import run_to_end
 from dutlab.errors import DutlabError, InputError, TestbedError
 from dutlab.hosts.host import Host
 from dutlab.hosts.reboot import NotBack
@@ -76,7 +76,7 @@ class SetLevels:
     async def around(self, mode: Mode, cell: Cell) -> Mode:
         """Set the levels of `cell`, and return `mode` in them. If setting fails, apply() of the returned mode raises the error.
 
-        Raises TestbedError if a level cannot be put back, NotBack if a host does not come back from its reboot.
+        Raises TestbedError if a level cannot be restored, NotBack if a host does not come up after its reboot.
         """
         wanted = self._wanted(cell)
         if isinstance(mode, TunnelsByNumber):
@@ -89,14 +89,14 @@ class SetLevels:
                 await self._set(factor, level)
             for change in self._changes(cell):
                 mode = change.of(mode)
-        except NotBack:  # nothing can be measured or put back there: the journal keeps the undo
+        except NotBack:  # nothing can be measured or restored there: the journal keeps the undo
             raise
         except DutlabError as error:
             return InLevels(mode, named, self, error)
         return InLevels(mode, named, self) if named or wanted else mode
 
     async def leave(self) -> None:
-        """Put back all levels, the newest first. Raises TestbedError, or NotBack if a host did not come back from its reboot."""
+        """Restore all levels, the newest first. Raises TestbedError, or NotBack if a host did not come up after its reboot."""
         try:
             await self._leave(0)
         except TestbedError as error:
@@ -149,7 +149,7 @@ class SetLevels:
             self.not_back = error
             raise
         except DutlabError:
-            await to_its_end(self._leave(len(self.standing) - 1))
+            await run_to_end(self._leave(len(self.standing) - 1))
             raise
 
     async def _leave(self, keep: int) -> None:

@@ -25,7 +25,7 @@ class LiveReadings:
         self._zero_s = time.monotonic()
 
     def listening(self, tell: Tell) -> Tell:
-        """Forget earlier readings, and return a function that keeps each reading and passes it to `tell`."""
+        """Delete earlier readings, and return a function that keeps each reading and passes it to `tell`."""
         self._heard.clear()
 
         def heard(where: str, who: str, values: Mapping[str, float]) -> None:

@@ -94,8 +94,8 @@ class Records:
         with reading(self.folder.journal):
             entries = read_journal(self.folder.journal)
         number = open_trial(entries)
-        went_on = next((t for t in self.plan.trials if t.number == number), None)
-        trial = went_on or next(iter(self.left(waiting)), None)
+        continued_after_errors = next((t for t in self.plan.trials if t.number == number), None)
+        trial = continued_after_errors or next(iter(self.left(waiting)), None)
         if trial is not None:
             self._keep(without_result(trial, lost))
             self._attempts.void([trial.number], AttemptReason.HOST_LOST, lost)
@@ -139,11 +139,11 @@ class Records:
         self._attempts.written(record)
         return record
 
-    def disturbed_in_hindsight(self) -> list[Trial]:
+    def disturbed_within_cell(self) -> list[Trial]:
         """Set aside trials that their whole cell shows as disturbed, and return them. None if a person would have to set factors again."""
         if self.plan.hand_factors:
             return []
-        late = self._attempts.disturbed_in_hindsight(list(self.folder.records()))
+        late = self._attempts.disturbed_within_cell(list(self.folder.records()))
         again = [
             t for t in self.plan.trials if t.number in late and self._attempts.once_more(t.number, AttemptReason.DISTURBED, late[t.number])
         ]

@@ -21,7 +21,17 @@ from dutlab.hosts.private_folder import remove_private_folder
 from dutlab.hosts.reach import host_at, hosts_of
 from dutlab.labs.state import Owner, StateFolder
 from dutlab.runner.host_power import revived
-from dutlab.runner.journal import Entry, Journal, Unreset, leased_hosts, left_engines, pending_undo, read_journal, standing_lab, unreset
+from dutlab.runner.journal import (
+    Entry,
+    Journal,
+    PendingReset,
+    leased_hosts,
+    left_engines,
+    pending_undo,
+    read_journal,
+    standing_lab,
+    unreset,
+)
 from dutlab.runner.leasing import HOSTS, leased_by
 from dutlab.runner.trust import insist_on_undo
 from dutlab.runner.undo import STEP_S, carry_out
@@ -67,7 +77,7 @@ async def undo(path: Path, *, trusted: bool = False, run_reset: bool = False) ->
             entries = read_journal(folder.journal)
             left, own = unreset(entries), standing_lab(entries)
         if own is not None and StateFolder().read(own) is None:
-            left = Unreset(left.outside, left.reached)
+            left = PendingReset(left.outside, left.reached)
         if run_reset:
             outcomes = await _reset(left, own, journal) if left.steps else ()
             return replace(await put_back(folder, journal), reset=outcomes)
@@ -76,15 +86,15 @@ async def undo(path: Path, *, trusted: bool = False, run_reset: bool = False) ->
         journal.close()
 
 
-def standing_lab_of(path: Path) -> str | None:
+def existing_lab_of(path: Path) -> str | None:
     """Return the label of the existing lab that a run uses; None if it builds its own. Raises InputError, StoreError."""
     label = RunFolder.open(path).resolved.get(STANDING_LAB)
     return None if label is None else str(label)
 
 
-def builds_its_lab(path: Path) -> bool:
+def builds_lab(path: Path) -> bool:
     """Return whether a run builds an embedded lab, which needs root."""
-    return testbed_in(RunFolder.open(path)).lab is not None and standing_lab_of(path) is None
+    return testbed_in(RunFolder.open(path)).lab is not None and existing_lab_of(path) is None
 
 
 async def put_back(folder: RunFolder, journal: Journal, *, keep_lab: bool = False, revive: bool = False) -> Undone:
@@ -116,7 +126,7 @@ async def put_back(folder: RunFolder, journal: Journal, *, keep_lab: bool = Fals
             hosts = await _hosts_of(folder, entries)
     except labs.LabGone:
         await _remove_copies(engines)
-        journal.write("lab-gone", label=standing_lab_of(folder.path))
+        journal.write("lab-gone", label=existing_lab_of(folder.path))
         return Undone(0)
     async with AsyncExitStack() as done:
         await done.enter_async_context(closing(*hosts.values()))
@@ -138,13 +148,13 @@ async def _revived(folder: RunFolder, hosts: Mapping[str, Host], journal: Journa
     """Switch on hosts that do not answer, and return a sentence for each. Runs of conducted steps switch none."""
     if HOSTS in folder.resolved:
         return ()
-    testbed, label = testbed_in(folder), standing_lab_of(folder.path)
+    testbed, label = testbed_in(folder), existing_lab_of(folder.path)
     if label is not None:
         testbed = (await labs.attach(label)).testbed
     return await revived(hosts, testbed, journal.write)
 
 
-async def _reset(left: Unreset, own: str | None, journal: Journal) -> tuple[str, ...]:
+async def _reset(left: PendingReset, own: str | None, journal: Journal) -> tuple[str, ...]:
     """Run the Reset steps in order, and return how each ended. A failure is not an error: `killall` fails if its program has ended."""
     hosts = {name: host_at(name, ssh) for name, ssh in left.reached.items()}
     if own is not None and left.steps != left.outside:
@@ -180,13 +190,13 @@ async def _remove_copies(engines: Sequence[tuple[str, str]]) -> None:
 
 
 async def _hosts_of(folder: RunFolder, entries: Sequence[Entry]) -> Mapping[str, Host]:
-    """Return the run's hosts. Raises LabGone if the lab no longer exists or was built again, so that nothing of the run is left in it."""
+    """Return the run's hosts. Raises LabGone if the lab no longer exists or was built again, so that it has no changes of the run."""
     if (reached := folder.resolved.get(HOSTS)) is not None:
         return {name: host_at(name, ssh) for name, ssh in reached.items()}
     testbed = testbed_in(folder)
     if testbed.lab is None:
         return hosts_of(testbed)
-    label = standing_lab_of(folder.path)
+    label = existing_lab_of(folder.path)
     if label is None:
         raise labs.LabGone("the run's own lab was taken down")
     lab = await labs.attach(label)

@@ -30,7 +30,7 @@ def to_repeat(path: Path, *, testbed: tuple[Testbed, bytes] | None, trusted: boo
     """
     folder = RunFolder.open(path)
     if folder.is_closed and not ((changed := folder.verify_manifest()).none_but_redacted and _NEEDED.isdisjoint(changed.redacted)):
-        raise InputError(f"{path}: was changed since it ended: {changed}", remedy=f"restore it from a copy; {MANIFEST} says what it was")
+        raise InputError(f"{path}: was changed since it ended: {changed}", remedy=f"restore it from a copy; {MANIFEST} has its hash")
     with reading(path):
         if not trusted:
             insist_on_resume(folder, ())

@@ -17,7 +17,7 @@ from dutlab.runner.execution import Execution, RunOptions
 from dutlab.runner.journal import Journal, read_journal
 from dutlab.runner.leasing import begun
 from dutlab.runner.progress import Progress, RunResult
-from dutlab.runner.recovery import STANDING_LAB, put_back, standing_lab_of, testbed_in
+from dutlab.runner.recovery import STANDING_LAB, existing_lab_of, put_back, testbed_in
 from dutlab.runner.rig import disturbed_by_environment
 from dutlab.runner.trust import insist_on_resume
 from dutlab.spec.experiment import Experiment
@@ -40,7 +40,7 @@ async def carry_out_work(work: Work, options: RunOptions, progress: Progress, *,
     """Carry out planned work; `beside` is added to resolved.json."""
     folder = work.new_folder(options, beside=beside)
     with begun([folder]) as (journal,):
-        return await work.started(folder, journal, progress).to_its_end(options)
+        return await work.started(folder, journal, progress).run_to_end(options)
 
 
 async def resume(path: Path, options: RunOptions, progress: Progress) -> RunResult:
@@ -49,15 +49,15 @@ async def resume(path: Path, options: RunOptions, progress: Progress) -> RunResu
     Raises as run() does, NotOurs if another user made the run and it is not trusted, and InputError if another process has the run
     or its files were changed after its end.
     """
-    folder, work = to_go_on_with(path, trusted=options.trusted)
+    folder, work = resumable_work(path, trusted=options.trusted)
     journal = Journal(folder.journal)
     try:
-        return await (await work.resumed(folder, journal, progress)).to_its_end(options)
+        return await (await work.resumed(folder, journal, progress)).run_to_end(options)
     finally:
         journal.close()
 
 
-def to_go_on_with(path: Path, *, trusted: bool) -> tuple[RunFolder, Work]:
+def resumable_work(path: Path, *, trusted: bool) -> tuple[RunFolder, Work]:
     """Return the folder of a run and its work, without changes on disk. Raises NotOurs unless `trusted`, InputError, StoreError."""
     folder = RunFolder.open(path)
     if folder.is_closed and not (changed := folder.verify_manifest()).none:
@@ -128,7 +128,7 @@ class Work:
 
     async def resumed(self, folder: RunFolder, journal: Journal, progress: Progress) -> Execution:
         """Undo the changes of the previous process, and return the run's next execution."""
-        label = standing_lab_of(folder.path)
+        label = existing_lab_of(folder.path)
         restarted = [] if label is None else await labs.revive(label)
         undone = await put_back(folder, journal, revive=True)
         journal.write("run-resumed")

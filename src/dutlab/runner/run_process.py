@@ -80,7 +80,7 @@ class RunProcess:
 
     def begin(self) -> None:
         """Report the start to observers. An earlier request for a pause is dropped."""
-        self._is_pause_asked()
+        self._take_pause_request()
         self.events.begun(self.folder.path, self.folder.finished())
 
     def begin_trial(self, trial: Trial, ends: float | None) -> Trial:
@@ -90,14 +90,14 @@ class RunProcess:
         """
         if ends is not None and self.folder.finished() and asyncio.get_running_loop().time() + trial.estimate_s > ends:
             raise TimeIsOver
-        if self.folder.finished() and self._is_pause_asked():
+        if self.folder.finished() and self._take_pause_request():
             raise Paused
         self.folder.discard_incomplete(trial.number)
         self.journal.write("trial-started", trial=trial.number)
         self.events.trial(trial)
         return trial
 
-    def _is_pause_asked(self) -> bool:
+    def _take_pause_request(self) -> bool:
         """Return whether a pause was asked for, and remove the request."""
         try:
             (self.folder.path / PAUSE).unlink()
@@ -118,7 +118,7 @@ class RunProcess:
 
     def result(self) -> RunResult:
         """Close a run without remaining trials. If programs were killed in trials, it stays open, and a resume repeats these."""
-        self._is_pause_asked()  # drops a request made during the last trial
+        self._take_pause_request()  # drops a request made during the last trial
         outcome = self.partial()
         if killed := self.records.killed():
             lost = "; ".join(f"trial {trial}: {programs}" for trial, programs in killed.items())

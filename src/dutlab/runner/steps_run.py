@@ -66,12 +66,12 @@ class StepsWork:
     def reset(self) -> list[UndoStep]:
         """Return the Reset steps, for an undo of a run that was killed before them."""
         return [
-            UndoStep(name, SH.text(self._in_its_folder(name, step.command)), why="Reset")
+            UndoStep(name, SH.text(self._in_working_folder(name, step.command)), why="Reset")
             for name, steps in (self.work.reset if "reset" in self.phases else {}).items()
             for step in steps
         ]
 
-    def _in_its_folder(self, name: str, command: str) -> str:
+    def _in_working_folder(self, name: str, command: str) -> str:
         folder = self.directories.get(name)
         return SH.in_directory(folder, command) if folder else command
 

@@ -172,7 +172,7 @@ def _address(port: PortSurvey, given: Interface | None, version: int) -> Interfa
 async def _gateway(host: Host, port: PortSurvey, address: Interface) -> IPAddress:
     """Return the one machine at the other end of the cable. Raises PortRefused when there is none or it cannot be identified."""
     inside = [a for a in (*port.routers, *port.neighbours) if a in address.network and a != address.ip]
-    candidates = list(dict.fromkeys(inside)) or await _who_answers(host, port, address)
+    candidates = list(dict.fromkeys(inside)) or await _answering_hosts(host, port, address)
     if len(candidates) != 1:
         text = f"{', '.join(map(str, candidates))} answer" if candidates else f"no host answers in {address.network}"
         why = f"{port.name}: {text}, so the box's address is not known"
@@ -180,7 +180,7 @@ async def _gateway(host: Host, port: PortSurvey, address: Interface) -> IPAddres
     return candidates[0]
 
 
-async def _who_answers(host: Host, port: PortSurvey, address: Interface) -> list[IPAddress]:
+async def _answering_hosts(host: Host, port: PortSurvey, address: Interface) -> list[IPAddress]:
     """Return the hosts that answer ARP or ND, which the kernel sends for a ping; then remove the new neighbour entries."""
     asked = list(_likely(address))
     before = set(port.neighbours)

@@ -26,13 +26,13 @@ class KnownDevice:
     def __init__(self, process: Process) -> None:
         self._process = process
 
-    async def wronged(self) -> int:
+    async def altered_frames(self) -> int:
         """Return the number of frames that it dropped, duplicated, swapped or damaged so far. Raises ToolFailed."""
         await self._process.write(b"\n")
         return int((await self.said())["wronged"])
 
     async def forget(self) -> None:
-        """Make a device that translates addresses forget every connection. Raises ToolFailed."""
+        """Delete every connection of a device that translates addresses. Raises ToolFailed."""
         await self._process.write(b"forget\n")
         await self.said()
 

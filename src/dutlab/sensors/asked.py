@@ -52,7 +52,7 @@ _refused: dict[AskedSensor, str] = {}
 """Sensors that refused the login in this process, and why. Many controllers lock the account after three wrong passwords."""
 
 
-class Asked:
+class PolledSensor:
     """One sensor in one trial. A daemon thread polls it, so that a slow answer does not delay the trial."""
 
     vital = False

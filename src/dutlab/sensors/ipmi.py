@@ -15,7 +15,7 @@ from dutlab.hosts.bounded import run_bounded
 from dutlab.hosts.passwords import child_environment
 from dutlab.outside import csv_of
 from dutlab.reason import reason_in
-from dutlab.sensors.asked import Asked, Refused, secret
+from dutlab.sensors.asked import PolledSensor, Refused, secret
 from dutlab.sensors.oddities import Amount
 from dutlab.sensors.sensor import SensorSite
 from dutlab.spec.devices import IpmiDevice
@@ -124,7 +124,7 @@ def _word(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")
 
 
-def make(spec: IpmiSensor, site: SensorSite) -> Asked:
+def make(spec: IpmiSensor, site: SensorSite) -> PolledSensor:
     """Return the sensor that `spec` describes; it always runs on this machine."""
     del site
-    return Asked(spec, lambda: IpmiController(spec))
+    return PolledSensor(spec, lambda: IpmiController(spec))

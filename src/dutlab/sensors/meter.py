@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from urllib.parse import quote, urlsplit
 
 from dutlab.sensors import mfi
-from dutlab.sensors.asked import SHOWN, Asked, secret
+from dutlab.sensors.asked import SHOWN, PolledSensor, secret
 from dutlab.sensors.oddities import Amount, as_number
 from dutlab.sensors.sensor import SensorSite
 from dutlab.sensors.web import KeptConnection, get_json
@@ -50,7 +50,7 @@ class Meter:
             number, valid = number_at(document, place)
             if number is not None:
                 if not valid:
-                    raise ValueError(f"it says that {place} is not valid")
+                    raise ValueError(f"it states that {place} is not valid")
                 return {spec.name: Amount(number * spec.scale, spec.unit)}
         raise ValueError(f"no number at {' or '.join(places)} in its answer {str(document)[:SHOWN]!r}")
 
@@ -76,7 +76,7 @@ def number_at(document: object, place: str) -> tuple[float | None, bool]:
     return (as_number(value), valid) if isinstance(value, int | float) and not isinstance(value, bool) else (None, valid)
 
 
-def make(spec: MeterSensor, site: SensorSite) -> Asked:
+def make(spec: MeterSensor, site: SensorSite) -> PolledSensor:
     """Return the sensor that `spec` describes; it always runs on this machine."""
     del site
-    return Asked(spec, lambda: Meter(spec))
+    return PolledSensor(spec, lambda: Meter(spec))

@@ -13,7 +13,7 @@ from paho.mqtt.enums import CallbackAPIVersion
 from dutlab.bounds import MESSAGE_BYTES, MESSAGES
 from dutlab.outside import json_of
 from dutlab.sensors import asked
-from dutlab.sensors.asked import SHOWN, Asked, Refused, secret
+from dutlab.sensors.asked import SHOWN, PolledSensor, Refused, secret
 from dutlab.sensors.meter import number_at
 from dutlab.sensors.oddities import Amount
 from dutlab.sensors.sensor import SensorSite
@@ -83,7 +83,7 @@ class Subscription:
         if str(reason) in _NOT_LET_IN:
             self._hear(Refused(f"the broker refuses access ({reason})"))
         elif str(reason) != "Success":
-            self._hear(ConnectionError(f"the broker says {reason}"))
+            self._hear(ConnectionError(f"the broker answers {reason}"))
         else:
             client.subscribe(self._spec.topic)
 
@@ -97,7 +97,7 @@ class Subscription:
             self._news.notify()
 
 
-def make(spec: MqttSensor, site: SensorSite) -> Asked:
+def make(spec: MqttSensor, site: SensorSite) -> PolledSensor:
     """Return the sensor that `spec` describes; it always runs on this machine."""
     del site
-    return Asked(spec, lambda: Subscription(spec))
+    return PolledSensor(spec, lambda: Subscription(spec))

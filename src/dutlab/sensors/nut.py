@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 
 from dutlab.sensors import asked
-from dutlab.sensors.asked import SHOWN, Asked
+from dutlab.sensors.asked import SHOWN, PolledSensor
 from dutlab.sensors.oddities import Amount
 from dutlab.sensors.sensor import SensorSite
 from dutlab.spec.sensors import NutSensor
@@ -70,7 +70,7 @@ class Reconnecting:
             self._upsd = None
 
 
-def make(spec: NutSensor, site: SensorSite) -> Asked:
+def make(spec: NutSensor, site: SensorSite) -> PolledSensor:
     """Return the sensor that `spec` describes; it always runs on this machine."""
     del site
-    return Asked(spec, lambda: Reconnecting(spec))
+    return PolledSensor(spec, lambda: Reconnecting(spec))

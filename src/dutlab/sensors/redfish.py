@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from dutlab.sensors.asked import Asked
+from dutlab.sensors.asked import PolledSensor
 from dutlab.sensors.oddities import Amount, as_number
 from dutlab.sensors.sensor import SensorSite
 from dutlab.sensors.web import KeptConnection, get_json
@@ -109,7 +109,7 @@ def _word(of: Any, otherwise: str) -> str:  # noqa: ANN401
     return re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")[:60] or otherwise if isinstance(name, str) else otherwise
 
 
-def make(spec: RedfishSensor, site: SensorSite) -> Asked:
+def make(spec: RedfishSensor, site: SensorSite) -> PolledSensor:
     """Return the sensor that `spec` describes; it always runs on this machine."""
     del site
-    return Asked(spec, lambda: RedfishController(spec))
+    return PolledSensor(spec, lambda: RedfishController(spec))

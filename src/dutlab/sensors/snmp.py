@@ -28,7 +28,7 @@ from pysnmp.hlapi.v3arch.asyncio import (
 )
 
 from dutlab.sensors import asked
-from dutlab.sensors.asked import Asked, Refused, secret
+from dutlab.sensors.asked import PolledSensor, Refused, secret
 from dutlab.sensors.oddities import Amount
 from dutlab.sensors.sensor import SensorSite
 from dutlab.spec.devices import SnmpDevice, secrets_of
@@ -139,7 +139,7 @@ def _credentials(spec: SnmpDevice) -> CommunityData | UsmUserData:
     return UsmUserData(spec.user, auth, secret(spec.privacy_from), authProtocol=usmHMACSHAAuthProtocol, privProtocol=usmAesCfb128Protocol)
 
 
-def make(spec: SnmpSensor, site: SensorSite) -> Asked:
+def make(spec: SnmpSensor, site: SensorSite) -> PolledSensor:
     """Return the sensor that `spec` describes; it always runs on this machine."""
     del site
-    return Asked(spec, lambda: SnmpAgent(spec))
+    return PolledSensor(spec, lambda: SnmpAgent(spec))

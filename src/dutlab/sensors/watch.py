@@ -11,10 +11,10 @@ from types import TracebackType
 from typing import Self, cast
 
 from dutlab.by_path import named
-from dutlab.ending import to_its_end
+from dutlab.ending import run_to_end
 from dutlab.errors import DutlabError, HostError, ToolMissing
 from dutlab.events import Tell, nobody
-from dutlab.extras import how_to_add
+from dutlab.extras import extra_install_command
 from dutlab.hosts.local import THIS_MACHINE
 from dutlab.sensors.sensor import Sensor, SensorSite, Watched, all_of
 from dutlab.spec.sensor import SensorSpec
@@ -28,7 +28,7 @@ def missing_for(specs: Iterable[SensorSpec]) -> Iterator[ToolMissing]:
     for spec in specs:
         kind = spec.kind
         if kind in _LIBRARIES and importlib.util.find_spec(_LIBRARIES[kind]) is None:
-            what, remedy = f"sensor {spec.name} needs the library {_LIBRARIES[kind]}", how_to_add("power")
+            what, remedy = f"sensor {spec.name} needs the library {_LIBRARIES[kind]}", extra_install_command("power")
         elif kind in _PROGRAMS and shutil.which(_PROGRAMS[kind]) is None:
             what, remedy = f"sensor {spec.name} needs {_PROGRAMS[kind]}", f"Debian: apt install {_PROGRAMS[kind]}"
         else:
@@ -70,7 +70,7 @@ class Watch:
             for sensor in self._vital:
                 await sensor.start(self._tell)
         except BaseException:
-            await to_its_end(self._end_others())
+            await run_to_end(self._end_others())
             raise
         self.began_s = time.monotonic()
         return self
@@ -85,7 +85,7 @@ class Watch:
             if error is None:
                 raise
         finally:
-            results += await to_its_end(self._end_others())
+            results += await run_to_end(self._end_others())
         self.watched = all_of([*self._failed, *results])
 
     async def _end_others(self) -> list[Watched]:

@@ -157,7 +157,7 @@ def _ask(device: HttpDevice, question: _Question, kept: KeptConnection | None) -
     except ssl.SSLCertVerificationError as error:
         raise ValueError(f"its certificate is not trusted ({error.verify_message}); name it with certificate:") from error
     except HTTPException as error:
-        raise ValueError(f"it does not speak HTTP: {error!r}") from error
+        raise ValueError(f"its answer is not HTTP: {error!r}") from error
     finally:
         if keeps and kept is not None:
             kept.give(connection)

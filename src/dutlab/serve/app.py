@@ -49,7 +49,7 @@ def application(pages: Pages, guard: Guard, control: Control | None = None) -> A
         Route("/runs/{run}/{path:path}", site.file),
     ]  # fmt: skip
     faults = {DutlabError: site.fault, FileNotFoundError: site.absent, PermissionError: site.refused, TooLarge: site.too_large,
-              ValueError: site.senseless, HTTPException: site.http_fault, Exception: site.broken}  # fmt: skip
+              ValueError: site.invalid_request, HTTPException: site.http_fault, Exception: site.broken}  # fmt: skip
     return Guarded(Starlette(routes=routes, exception_handlers=faults), guard)
 
 
@@ -210,7 +210,7 @@ class _Site:
     async def too_large(self, _: Request, __: Exception) -> Response:
         return self._told("Too large", "The request is larger than any of these pages sends.", 413)
 
-    async def senseless(self, _: Request, __: Exception) -> Response:
+    async def invalid_request(self, _: Request, __: Exception) -> Response:
         return self._told("Not understood", "The request is not one that these pages make.", 400)
 
     async def http_fault(self, _: Request, error: Exception) -> Response:

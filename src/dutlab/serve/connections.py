@@ -27,7 +27,7 @@ BACKLOG = 128
 _SAME_FAULT_S = 60.0
 
 
-class Crowd:
+class ConnectionSet:
     """Set of all connections of a server."""
 
     def __init__(self, most: int) -> None:
@@ -73,7 +73,7 @@ class Crowd:
 class BoundedProtocol(H11Protocol):
     """Connection that is closed if a head or a body does not arrive in time."""
 
-    crowd: Crowd
+    crowd: ConnectionSet
 
     def __init__(self, *args: Any, **named: Any) -> None:  # noqa: ANN401 - those of uvicorn
         super().__init__(*args, **named)
@@ -157,6 +157,6 @@ def capacity() -> int:
     return max(1, min(CONNECTIONS, soft - DESCRIPTORS_KEPT))
 
 
-def protocol_for(crowd: Crowd) -> type[BoundedProtocol]:
+def protocol_for(crowd: ConnectionSet) -> type[BoundedProtocol]:
     """Return the protocol class of a server with this crowd."""
     return cast("type[BoundedProtocol]", type("ServedConnection", (BoundedProtocol,), {"crowd": crowd}))

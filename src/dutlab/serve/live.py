@@ -197,9 +197,9 @@ class RunState:
                 self.ended, self.remedy = _short(event["status"]), _short(event.get("remedy", ""))
                 self.heard.clear()
             case _:
-                self._hear_of_trial(event)
+                self._receive_trial(event)
 
-    def _hear_of_trial(self, event: Mapping[str, Any]) -> None:
+    def _receive_trial(self, event: Mapping[str, Any]) -> None:
         match event["event"]:
             case "trial-begun":
                 self._begin("")
@@ -212,7 +212,7 @@ class RunState:
                 if self.last is not None:
                     self.starts.append((self.last, self.number))
             case "reading":
-                self._hear_reading(event)
+                self._receive_reading(event)
             case "doubt":
                 self.doubts[_short(event["grade"])] += 1
                 if event["grade"] == "severe":
@@ -224,9 +224,9 @@ class RunState:
             case _:
                 pass
 
-    def _hear_reading(self, event: Mapping[str, Any]) -> None:
+    def _receive_reading(self, event: Mapping[str, Any]) -> None:
         if event["who"] == SEARCH:
-            self._hear_bounds(event["values"])
+            self._receive_bounds(event["values"])
         for name, value in event["values"].items():
             key = (_short(event["where"]), _short(event["who"]), _short(name))
             if key in self.readings or len(self.readings) < _MOST_READINGS:
@@ -235,7 +235,7 @@ class RunState:
                 reading.values.append(float(value))
                 reading.moments.append(self.last or datetime.now(UTC))
 
-    def _hear_bounds(self, values: Mapping[str, Any]) -> None:
+    def _receive_bounds(self, values: Mapping[str, Any]) -> None:
         """Keep the newest bounds of each goal; goals with the same bound share a line."""
         goals: dict[tuple[str, float], list[str]] = {}
         for goal, of in by_part(values).items():
@@ -268,7 +268,7 @@ class Following:
     def __init__(self, run: Path, draw: Callable[[RunState, datetime, str], str], is_ending: Callable[[Path], bool] = _never) -> None:
         """`draw` makes the changing part of the page from the state, the time, and a sentence about a fault.
 
-        `is_ending` tells whether a run was cancelled here.
+        `is_ending` returns whether a run was cancelled here.
         """
         self._run, self._draw, self._is_ending = run, draw, is_ending
         self._begin()

@@ -32,7 +32,7 @@ from dutlab.report.questions.compared import compare_modes, compare_runs
 from dutlab.report.questions.compared_words import compared_rows, compared_words
 from dutlab.report.questions.histories import HEADS, histories, history_plot, history_rows
 from dutlab.report.questions.ratio_rows import compared_plot
-from dutlab.report.questions.sides import insist_different, open_run, side_names
+from dutlab.report.questions.sides import open_run, require_different_runs, side_names
 from dutlab.serve.live import RunStage, RunState
 from dutlab.serve.served_runs import ServedRuns
 from dutlab.spec.mixes import Mix
@@ -124,7 +124,7 @@ class Pages:
         """Compare runs with the first one, or the modes of a single run. Raises InputError, StoreError, FileNotFoundError."""
         if not 0 < len(names) <= _MOST_COMPARED:
             raise InputError(f"{plural(len(names), 'run')} to compare", remedy=f"select 1 to {_MOST_COMPARED}: the first is the baseline")
-        insist_different([self.run(name) for name in names])
+        require_different_runs([self.run(name) for name in names])
         opened_runs = [open_run(self.run(name)) for name in names]
         asked = CompareRequest((), lambda _: None, None)
         try:

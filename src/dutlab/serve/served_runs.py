@@ -128,7 +128,7 @@ class FleetRuns:
         return {name: self._away_run(name, place) for name, place in places.items() if self._reached(name, place) is None}
 
     def _reached(self, name: str, place: str) -> Path | None:
-        """Return the folder of a run, or None. The path comes from a database, so the folder must be a run of this name."""
+        """Return the folder of a run, or None. The path is from a database, so the folder must be a run of this name."""
         here = _plain_folder(self.runs / name)
         there = Path(place)
         if here is None and not is_address(place) and there.is_absolute() and there.name == name:

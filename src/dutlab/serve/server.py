@@ -17,7 +17,7 @@ import uvicorn
 from dutlab.bounds import REQUEST_HEAD_S
 from dutlab.errors import InputError
 from dutlab.serve.app import application
-from dutlab.serve.connections import BACKLOG, BoundedServer, Crowd, capacity, protocol_for
+from dutlab.serve.connections import BACKLOG, BoundedServer, ConnectionSet, capacity, protocol_for
 from dutlab.serve.control import Control
 from dutlab.serve.guard import Guard
 from dutlab.serve.pages import Pages
@@ -82,7 +82,7 @@ def _unix_socket(path: Path) -> Iterator[socket.socket]:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
         before = os.umask(0o177)
         try:
-            if _is_left_over(path):
+            if _is_stale_socket(path):
                 path.unlink()
             listener.bind(str(path))  # makes the file, and follows no link
             listener.listen(512)
@@ -99,8 +99,8 @@ def _unix_socket(path: Path) -> Iterator[socket.socket]:
                     path.unlink()
 
 
-def _is_left_over(path: Path) -> bool:
-    """Return whether `path` is a socket of ours that no process listens on."""
+def _is_stale_socket(path: Path) -> bool:
+    """Return whether `path` is a socket of dutlab that no process listens on."""
     with suppress(FileNotFoundError):
         node = path.lstat()
         if stat.S_ISSOCK(node.st_mode) and node.st_uid == os.geteuid():
@@ -120,7 +120,7 @@ def server_of(asked: ServeRequest) -> BoundedServer:
     settings = uvicorn.Config(
         application(pages, guard, control), log_level="error", access_log=False, server_header=False, proxy_headers=False,
         timeout_graceful_shutdown=_ENDS_S, timeout_keep_alive=15, lifespan="off", backlog=BACKLOG,
-        ssl_certfile=asked.tls_cert, ssl_keyfile=asked.tls_key, ws="none", http=protocol_for(Crowd(capacity())),
+        ssl_certfile=asked.tls_cert, ssl_keyfile=asked.tls_key, ws="none", http=protocol_for(ConnectionSet(capacity())),
     )  # fmt: skip
     return BoundedServer(settings)
 

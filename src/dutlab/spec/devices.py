@@ -119,7 +119,7 @@ class HttpDevice(SpecModel):
         if (self.user is None) != (self.password_from is None):
             yield LOGIN_FAULT
         if self.certificate and not self.url.startswith("https:"):
-            yield fault(("certificate",), "is for https; the address says http", FaultKind.CONFLICT)
+            yield fault(("certificate",), "is for https; the address is http", FaultKind.CONFLICT)
 
 
 PlugModel = Literal["shelly", "shelly-gen1", "tasmota", "mfi"]

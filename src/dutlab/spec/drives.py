@@ -6,7 +6,7 @@
         d2: {serial: S3RIAL0002}}, array: {chunk: 64k, stripe-cache: 4096, group-threads: 4}}
 
 A name such as /dev/sdb is refused, since letters may change at each boot. `file` is a file of a file system in place of a drive; then the
-file system is measured, and every record says so.
+file system is measured, and every record states it.
 """
 
 from __future__ import annotations

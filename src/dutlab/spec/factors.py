@@ -125,7 +125,7 @@ class Commands(SpecModel):
     restore: tuple[str, ...] = ()
     """Commands that always run after the trials."""
 
-    changed: ClassVar[str] = "a mode that changes the DUT says how to put it back"
+    changed: ClassVar[str] = "a mode that changes the DUT needs the commands that restore it"
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
         """Check that no command is empty, and that changes can be undone."""
@@ -148,7 +148,7 @@ def _boot_time(value: Seconds) -> Seconds:
 class LevelCommands(Commands):
     """Commands that set a level on one host."""
 
-    changed: ClassVar[str] = "a level that changes a host says how to put it back"
+    changed: ClassVar[str] = "a level that changes a host needs the commands that restore it"
 
     host: Name | None = None
     """Host that runs the commands; None is the DUT."""

@@ -59,7 +59,7 @@ def incompatibilities(experiment: Mapping[str, Any], bed: TestbedShape) -> Itera
     for i, workload in whole.items():
         yield from ((("workloads", i, workload.kind, key), what) for key, what in _not_of_array(workload, list(arrays.values()), bed))
         unmet = list(_needs_unmet(workload, bed))
-        yield from ((("workloads", i, workload.kind), what) for what in (*unmet, *_out_of_reach(workload, factors, bed)))
+        yield from ((("workloads", i, workload.kind), what) for what in (*unmet, *_unmet_needs(workload, factors, bed)))
         for loc, what in workload.incompatibilities(bed.bounds):
             yield ("workloads", i, workload.kind, *loc), what
         generator = _generator(workload, experiment, bed) if isinstance(workload, FrameWorkload) else None
@@ -71,7 +71,7 @@ def incompatibilities(experiment: Mapping[str, Any], bed: TestbedShape) -> Itera
             yield ("workloads", i, workload.kind, *loc), what
 
 
-def _out_of_reach(workload: WorkloadModel, factors: object, bed: TestbedShape) -> Iterator[str]:
+def _unmet_needs(workload: WorkloadModel, factors: object, bed: TestbedShape) -> Iterator[str]:
     """Yield what a workload needs of the testbed's machines and of the modes, but does not get."""
     for name in sorted({link for links in workload.link_sets(bed.bounds) for link in links} & bed.one_machine):
         if workload.needs & {Need.IPERF3, Need.PING}:
@@ -195,7 +195,7 @@ def _no_array(modes: Mapping[int, DeclaredMode], bed: TestbedShape) -> Iterator[
         if mode.array and (what := mode.array.misfit(len(drives))):
             yield ("factors", "mode", i), f"mode {mode.name} {what}"
         if protected:
-            yield ("factors", "mode", i), f"mode {mode.name} writes to {protected[0]}, and the testbed does not say `destroy: yes` there"
+            yield ("factors", "mode", i), f"mode {mode.name} writes to {protected[0]}, and the testbed lacks `destroy: yes` there"
         if files := [name for name, drive in drives.items() if drive.file is not None]:
             yield ("factors", "mode", i), f"mode {mode.name} is made of drives, and {files[0]} is a file"
 

@@ -192,14 +192,14 @@ class SpecModel(BaseModel):
             details = faults_of(error)
             # An entry's name is its key in the file, so a fault of the name belongs to the whole entry.
             faults += [InitErrorDetails({**of, "loc": ()}) if of["loc"] == ("name",) and NAME_KEY in data else of for of in details]
-            faults += cls._faults_beside(known, {of["loc"][0] for of in details if of["loc"]}, handler)
+            faults += cls._faults_of_other_keys(known, {of["loc"][0] for of in details if of["loc"]}, handler)
         faults += cls.cross_faults(known, instance)
         if faults or instance is None:
             raise refuse(cls.__name__, faults)
         return instance
 
     @classmethod
-    def _faults_beside(
+    def _faults_of_other_keys(
         cls, written: Mapping[Any, Any], wrong: Collection[str | int], handler: ModelWrapValidatorHandler[Self]
     ) -> list[InitErrorDetails]:
         """Return the faults of single keys where other keys are `wrong`, found by leaving out the wrong keys."""
@@ -209,7 +209,7 @@ class SpecModel(BaseModel):
             instance = handler(left)
         except ValidationError:  # a required key is among the wrong ones
             return []
-        return [of for of in cls.cross_faults(left, instance) if _is_of_one_key(of) and of["loc"][0] in left]
+        return [of for of in cls.cross_faults(left, instance) if _has_single_key(of) and of["loc"][0] in left]
 
 
 @dataclass(frozen=True)
@@ -233,5 +233,5 @@ class OneOf:
         return {"anyOf": [{"enum": list(each)}, keyed]} if self.or_name else keyed
 
 
-def _is_of_one_key(of: InitErrorDetails) -> bool:
+def _has_single_key(of: InitErrorDetails) -> bool:
     return isinstance(of["type"], PydanticCustomError) and of["type"].type == _ONE_KEY_FAULT

@@ -1,4 +1,4 @@
-"""Mixes of frame sizes from other tools and documents, by name. None is a standard: RFC 6985 section 1 does not want one.
+"""Mixes of frame sizes from other tools and documents, by name. None is a standard: RFC 6985 section 1 does not define one.
 
 Tools count the same frame with FCS, without it, or as IP length, and seldom say which. Each entry has the sizes of its source and the bytes
 that these leave out; `NAMED_MIXES` has them as frames with FCS. "IMIX 352" and "IMIX 409" of SD-WAN data sheets are averages whose sizes

@@ -68,7 +68,7 @@ def parse_rate(text: str) -> AskedRate | None:
         parse_bit_rate(written)
     except UnitError:
         raise UnitError(f"{text!r} is not a rate; {_WRITE}") from None
-    raise UnitError(f"{text!r} does not say its layer; write {written}-l1 (with preamble and gap) or {written}-l2 (frames with FCS)")
+    raise UnitError(f"{text!r} does not state its layer; write {written}-l1 (with preamble and gap) or {written}-l2 (frames with FCS)")
 
 
 def _percent(text: str) -> AskedRate:

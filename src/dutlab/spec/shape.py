@@ -83,7 +83,7 @@ class TestbedShape:
             dict.fromkeys(lab.hosts, "linux"),
             machines=dict.fromkeys(("source", "sink"), "tester") if lab.one_tester else {},
             has_dut=has_dut,
-            lacking={**_of_other_paths(family, links.values()), **lab.lacking},
+            lacking={**_modes_unfit_for_paths(family, links.values()), **lab.lacking},
             find=lambda: lab_testbed(name),
         )
         return replace(shape, no_switch="") if lab.guests else shape
@@ -104,7 +104,7 @@ class TestbedShape:
             testbed.generator or ENGINE,
             {name: way for name, way in ways.items() if way is not None},
             has_dut=testbed.dut in reached,
-            lacking=_of_other_paths(family, bounds.values()),
+            lacking=_modes_unfit_for_paths(family, bounds.values()),
             no_switch=_no_switch(testbed),
             sensors=frozenset(testbed.sensors),
             find=lambda: testbed,
@@ -124,7 +124,7 @@ class TestbedShape:
                 yield at, f"no mode {name!r} for the DUT of {self.title}, of family {self.family} {did_you_mean(name, known)}"
 
 
-def _of_other_paths(family: str, links: Iterable[LinkBounds]) -> dict[str, str]:
+def _modes_unfit_for_paths(family: str, links: Iterable[LinkBounds]) -> dict[str, str]:
     """Return modes that do not fit the paths through the DUT → why. A router joins two networks; a bridge is inside one network."""
     kinds = set() if family in WITHOUT_LINKS else {link.is_transparent for link in links if link.through_dut}
     why = {
@@ -142,7 +142,7 @@ def _machine(host: HostSpec) -> str | None:
 
 def _no_switch(testbed: Testbed) -> str:
     if testbed.dut is None or (switch := testbed.hosts[testbed.dut].power) is None:
-        return f"testbed {testbed.name} does not say what switches its DUT; write `power:` below the host"
+        return f"testbed {testbed.name} does not state what switches its DUT; write `power:` below the host"
     return (
         ""
         if switch.may_switch

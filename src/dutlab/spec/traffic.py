@@ -281,6 +281,6 @@ class Traffic(SpecModel):
                 yield rule.name, f"reaches past byte {end} of a frame of {frame_bytes} bytes with FCS"
 
     def shortest(self, *, ipv6: bool) -> int:
-        """Return the bytes with FCS of the shortest frame with room for headers and probe (docs/reference/engine-protocol.md)."""
+        """Return the bytes with FCS of the shortest frame that fits headers and probe (docs/reference/engine-protocol.md)."""
         of_ip = 20 + sum(EXTENSION_BYTES[header] for header in self.extension_headers) if ipv6 else 0
         return 64 + 4 * len(self.vlans) + (12 if self.transport in {"tcp", "tcp-syn"} else 0) + of_ip

@@ -86,7 +86,7 @@ class CellDesign:
         of = np.array(weights.of)
         return [pair for pair in combinations(range(len(self.groups)), 2) if np.abs(of @ self._product(*pair)).max() > _TINY]
 
-    def confused(self) -> list[tuple[tuple[int, int], tuple[int, int]]]:
+    def confounded(self) -> list[tuple[tuple[int, int], tuple[int, int]]]:
         """Return the pairs of interactions that are confounded with each other: their columns are linearly dependent."""
         import numpy as np  # noqa: PLC0415 - as above
 

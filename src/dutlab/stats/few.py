@@ -20,7 +20,7 @@ from dutlab.stats.runs import RunLevels, drawn_together
 FEWEST = 3
 """Fewest repeats a side: two too often see the same state of the box."""
 _LEAST_SD = 0.001
-"""Least standard deviation of the logarithm. Smaller differences come from the resolution of a clock or a counter."""
+"""Least standard deviation of the logarithm. Smaller differences are from the resolution of a clock or a counter."""
 CELLS_FOR_PRIOR = 3
 """Fewest cells for a common variance."""
 

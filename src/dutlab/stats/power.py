@@ -58,7 +58,9 @@ def spread_of(*sides: Sequence[float]) -> float:
     return sqrt(squares / freedom) if freedom > 0 else 0.0
 
 
-def provable_by_few(repeats: int, cells: int, *, sd: float, comparisons: int, least: float, level: float = 0.05) -> float | None:
+def smallest_provable_difference(
+    repeats: int, cells: int, *, sd: float, comparisons: int, least: float, level: float = 0.05
+) -> float | None:
     """Return the smallest provable difference by the rule for few repeats (dutlab.stats.few), if all cells have the same spread.
 
     None for fewer repeats than few.FEWEST.

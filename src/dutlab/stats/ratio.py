@@ -43,12 +43,12 @@ def ratio_of(first: Sequence[float], second: Sequence[float]) -> Ratio:
     if not all(isfinite(v) and v > 0 for v in (*first, *second)):
         raise ValueError("there is no ratio of values that are not above zero")
     ratio = median(second) / median(first)
-    away = reach_of_difference([*map(log, first)], [*map(log, second)], log(median(first)), log(median(second)))
+    away = difference_bounds([*map(log, first)], [*map(log, second)], log(median(first)), log(median(second)))
     interval = None if away is None or max(away) > _FARTHEST else Interval(ratio * exp(-away[0]), ratio * exp(away[1]), CONFIDENCE)
     return Ratio(ratio, interval, "ratio of medians, MOVER")
 
 
-def reach_of_difference(first: Sequence[float], second: Sequence[float], a: float, b: float) -> tuple[float, float] | None:
+def difference_bounds(first: Sequence[float], second: Sequence[float], a: float, b: float) -> tuple[float, float] | None:
     """Return how far the 95 % interval of b - a reaches below and above it; None below four values a side.
 
     `a` and `b` are the medians of the samples.

@@ -57,6 +57,18 @@ class LoadVerdict(enum.Enum):
     UNDECIDED = "undecided"
 
 
+class BoundGap(enum.StrEnum):
+    """Kind of the reason why trials do not show both bounds."""
+
+    NO_TRIALS = "no-trials"
+    NO_UPPER_BOUND = "no-upper-bound"
+    NO_LOWER_BOUND = "no-lower-bound"
+    SHORT_TRIALS = "short-trials"
+    """Every trial is shorter than the definition requires."""
+    FEW_TRIALS = "few-trials"
+    """At every load there are too few trials, or they were stopped too early."""
+
+
 @dataclass(frozen=True)
 class RescoredBounds:
     """Bounds of the trials under one definition; if one is missing, the reason."""
@@ -68,6 +80,8 @@ class RescoredBounds:
     """Conditional throughput: the lower bound less its loss."""
     why: str = ""
     """Empty if both bounds are known; otherwise the reason why these trials do not show both."""
+    gap: BoundGap | None = None
+    """Kind of that reason; None if both bounds are known."""
 
 
 def rescore(trials: Iterable[TrialPoint], definitions: Sequence[Definition] = DEFINITIONS) -> tuple[RescoredBounds, ...]:
@@ -91,7 +105,8 @@ def _answer(loads: Mapping[float, Sequence[TrialPoint]], definition: Definition)
         if verdict is LoadVerdict.LOWER:
             lower = load
     conditional = None if lower is None else lower * (1.0 - conditional_loss(loads[lower], definition))
-    return RescoredBounds(definition, lower, upper, conditional, _why(loads, definition, lower, upper))
+    gap, why = _gap(loads, definition, lower, upper)
+    return RescoredBounds(definition, lower, upper, conditional, why, gap)
 
 
 def by_load(trials: Iterable[TrialPoint]) -> dict[float, list[TrialPoint]]:
@@ -149,17 +164,22 @@ def conditional_loss(points: Sequence[TrialPoint], definition: Definition) -> fl
     return 1.0
 
 
-def _why(loads: Mapping[float, Sequence[TrialPoint]], definition: Definition, lower: float | None, upper: float | None) -> str:
+def _gap(
+    loads: Mapping[float, Sequence[TrialPoint]], definition: Definition, lower: float | None, upper: float | None
+) -> tuple[BoundGap | None, str]:
+    """Return why a bound is missing, as kind and sentence; None and an empty text if none is."""
     if not loads:
-        return "there are no trials"
+        return BoundGap.NO_TRIALS, "there are no trials"
     if lower is not None:
-        return "" if upper is not None else "no load that was tried is an upper bound: the limit is higher, or more trials are needed"
+        if upper is not None:
+            return None, ""
+        return BoundGap.NO_UPPER_BOUND, "no load that was tried is an upper bound: the limit is higher, or more trials are needed"
     if upper is not None:
-        return "no load below the upper bound is a lower bound: the limit is lower, or more trials are needed"
+        return BoundGap.NO_LOWER_BOUND, "no load below the upper bound is a lower bound: the limit is lower, or more trials are needed"
     longest = max(p.duration_s for points in loads.values() for p in points)
     if longest < definition.final_s:
-        return f"these trials cannot tell: the longest is {longest:g} s and {definition.final_s:g} s are asked for"
-    return "these trials cannot tell: at every load they are too few, or were stopped before this definition could know"
+        return BoundGap.SHORT_TRIALS, f"the longest trial is {longest:g} s, and the definition requires {definition.final_s:g} s"
+    return BoundGap.FEW_TRIALS, "at every load there are too few trials, or they were stopped too early for this definition"
 
 
 @dataclass(frozen=True)
@@ -205,7 +225,7 @@ def saturation(seconds: Sequence[RampSecond], threshold: float = LOSS_THRESHOLD)
     """
     sent = [s for s in seconds if s.offered_pps > 0]
     if not sent:
-        return Saturation(threshold, None, None, 0.0, "these seconds cannot tell: nothing was sent")
+        return Saturation(threshold, None, None, 0.0, "nothing was sent")
     failing = len(list(itertools.takewhile(lambda s: s.loss_ratio > threshold, reversed(sent))))
     first = len(sent) - failing
     return Saturation(

@@ -105,7 +105,7 @@ def levels_of(first: Sequence[float], second: Sequence[float], first_at: Sequenc
     return RunLevels(exp(a), exp(b), errors)
 
 
-def of_one_box(cells: Sequence[RunLevels]) -> list[RunLevels]:
+def with_error_floor(cells: Sequence[RunLevels]) -> list[RunLevels]:
     """Return the cells of the same runs; the error of each is at least the median error of all."""
     if not cells:
         return []
@@ -138,7 +138,7 @@ def levels_within(strata: Sequence[tuple[float, float]]) -> RunLevels | None:
     return RunLevels(first, first * exp(fmean(change)), ((error, len(change) - 1.0),))
 
 
-def of_one_contest(pairs: Sequence[RunLevels]) -> list[RunLevels]:
+def with_pooled_errors(pairs: Sequence[RunLevels]) -> list[RunLevels]:
     """Return the pairs with errors that use the spread between runs of all pairs. Each pair has the same number of runs."""
     if len(pairs) < 2:  # noqa: PLR2004 - one pair has no others
         return list(pairs)

@@ -21,7 +21,7 @@ FEWEST = 6
 _DRAWN = 0.25
 """Variance of the drawn means over that of a value: changes of half a standard deviation are found soonest."""
 _LEAST_SD = 0.001
-"""Least standard deviation of logarithms. Smaller differences come from the resolution of a clock."""
+"""Least standard deviation of logarithms. Smaller differences are from the resolution of a clock."""
 _LOST = 3
 """Correction for few values: t with v degrees of freedom has a variance of v / (v - 2)."""
 
@@ -51,7 +51,7 @@ def mean_reach(values: Sequence[float], share: float) -> Reach | None:
     return Reach(mean, mean - away, mean + away)
 
 
-def likelier(values: Sequence[float], first: float, second: float) -> float:
+def log_likelihood_ratio(values: Sequence[float], first: float, second: float) -> float:
     """Return the log-likelihood ratio of mean `second` to mean `first`; 0 for too few values."""
     n = len(values)
     if n < FEWEST:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from dutlab.errors import InputError, StoreError, TestbedError
-from dutlab.extras import how_to_add
+from dutlab.extras import extra_install_command
 from dutlab.own_folder import private_parents
 from dutlab.store import fleet_tables
 from dutlab.store.seal import state_folder
@@ -97,7 +97,7 @@ class PostgresDatabase:
         try:
             import psycopg  # noqa: PLC0415 -- an extra
         except ImportError:
-            raise InputError(f"{FLEET_DATABASE} names PostgreSQL, and psycopg is missing", remedy=how_to_add("fleet")) from None
+            raise InputError(f"{FLEET_DATABASE} names PostgreSQL, and psycopg is missing", remedy=extra_install_command("fleet")) from None
         limits: dict[str, Any] = {
             "connect_timeout": ANSWERS_S,
             "tcp_user_timeout": ANSWERS_S * 1000,

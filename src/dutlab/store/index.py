@@ -195,7 +195,7 @@ def figures_of(connection: RunIndex, experiment: str) -> Iterator[IndexedFigure]
 
 @dataclass(frozen=True)
 class DoubtedTrials:
-    """Numbers of a run's trials by what speaks against them."""
+    """Numbers of a run's trials by their doubts."""
 
     disturbed: int
     """Trials that other work disturbed, or that have no result for that reason."""
@@ -240,7 +240,7 @@ def _line(row: Sequence[Any]) -> RunLine:
 
 def _connect(path: Path, *, rebuild: bool) -> tuple[sqlite3.Connection, bool]:
     """Return the index, and whether it existed already."""
-    for _ in range(0 if _is_of_others(path) else 2):
+    for _ in range(0 if _is_inaccessible(path) else 2):
         try:
             connection = sqlite3.connect(path, timeout=_WAIT_S)
             connection.execute("PRAGMA journal_mode = WAL")
@@ -264,7 +264,7 @@ def _connect(path: Path, *, rebuild: bool) -> tuple[sqlite3.Connection, bool]:
     return connection, False
 
 
-def _is_of_others(path: Path) -> bool:
+def _is_inaccessible(path: Path) -> bool:
     """Return whether `path` is not a plain file, or this user may not look at it. Such an object is neither followed nor removed."""
     try:
         return path.is_symlink() or (path.exists() and not path.is_file())
@@ -361,7 +361,7 @@ def _take_in(connection: sqlite3.Connection, runs: Path, found: FoundRun) -> Non
     try:
         insert_rows(connection, found.rows)
     except sqlite3.OperationalError:
-        raise  # the index itself: no room, or locked
+        raise  # the index itself: disk full, or locked
     except Exception as error:  # noqa: BLE001 - a foreign record may have values that SQLite cannot store
         connection.execute("ROLLBACK TO run")
         insert_rows(connection, damaged_rows(runs / found.name, found.seen, found.folder, error))

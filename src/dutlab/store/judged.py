@@ -60,7 +60,7 @@ def void_attempts(records: Iterable[TrialRecord]) -> VoidAttempts:
 
 
 def _kept(record: TrialRecord) -> str:
-    """Return why the record's figures come from disturbed loads; empty if they do not."""
+    """Return why the record's figures are from disturbed loads; empty if they are not."""
     if record.offers is None or not record.offers.kept:
         return ""
     details = [d.detail for d in record.doubts if d.kind == DoubtKind.DISTURBED.name and d.detail]

@@ -91,7 +91,7 @@ class Repeats:
             self._of[trial].remove(trial)
 
     def needless(self, trial: int) -> bool:
-        """Return whether `trial` has no record, and its cell's repeats were as close as the rule wants."""
+        """Return whether `trial` has no record, and its cell's repeats were as close as the rule requires."""
         return trial not in self._done and self._of[trial].close_from is not None
 
 
@@ -103,7 +103,7 @@ class _Repeated:
     trials: list[int] = field(default_factory=list)
     values: list[float] = field(default_factory=list)
     close_from: int | None = None
-    """Smallest number of first results that were as close as the rule wants; None if they never were."""
+    """Smallest number of first results that were as close as the rule requires; None if they never were."""
 
     def add(self, trial: int, value: float) -> None:
         at = bisect(self.trials, trial)
@@ -124,7 +124,7 @@ class _Repeated:
 
 
 def needless(planned: Mapping[int, Cell], records: Iterable[TrialRecord], rule: RepeatRule) -> frozenset[int]:
-    """Return the trials without a record whose cells' repeats were as close as `rule` wants."""
+    """Return the trials without a record whose cells' repeats were as close as `rule` requires."""
     repeats = Repeats(planned, records, rule)
     return frozenset(n for n in planned if repeats.needless(n))
 

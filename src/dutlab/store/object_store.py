@@ -20,7 +20,7 @@ from typing import Any, BinaryIO
 
 from dutlab import bounds
 from dutlab.errors import InputError, StoreError, TestbedError
-from dutlab.extras import how_to_add, how_to_install
+from dutlab.extras import extra_install_command, install_command
 from dutlab.printable import about_address, without_login
 from dutlab.store.beneath import Beneath, parts_of
 from dutlab.store.manifest import ADDITIONS, DERIVED, MANIFEST, REDACTED, UNHASHED, ManifestDifference, compare, hashes_of, is_temporary
@@ -168,7 +168,7 @@ def _opened(url: str) -> Iterator[tuple[Any, str]]:
         fs, root = fsspec.core.url_to_fs(url, use_listings_cache=False) if url.startswith("s3") else fsspec.core.url_to_fs(url)
     except ImportError as error:
         library = getattr(error.__cause__, "name", None)  # the missing library for this kind of store, such as gcsfs for gs://
-        remedy = how_to_add("store") if library in {None, "s3fs"} else how_to_install(library)
+        remedy = extra_install_command("store") if library in {None, "s3fs"} else install_command(library)
         raise InputError(about_address(url, error), remedy=remedy) from None
     except ValueError as error:
         raise InputError(about_address(url, error), remedy="name a store that fsspec knows, as s3://BUCKET/FOLDER") from None

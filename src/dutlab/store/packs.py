@@ -58,7 +58,7 @@ def packs_of(index: sqlite3.Connection, runs: Path, note: Callable[[str], None] 
                     _remove_unknown(index, folder)
                     _make(index, runs, folder, _small(runs, _unpacked(index)), note)  # the lock's last holder may have packed some
     except (OSError, sqlite3.OperationalError):
-        pass  # no room, or no permission: files without a pack are read in place
+        pass  # disk full, or no permission: files without a pack are read in place
     return [folder / pack for (pack,) in index.execute("SELECT pack FROM packs ORDER BY pack")]
 
 

@@ -17,7 +17,7 @@
     additions/0001.json               a note or a file that a person added later, with its hash
     report/                           made from the other files; it may be made again
 
-Times and names come from the caller; this module reads no clock.
+Times and names are from the caller; this module reads no clock.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ class RunFolder:
 
     @property
     def token(self) -> str:
-        """Token that identifies this run wherever its folder is; empty for runs without one."""
+        """Token that identifies this run in any folder; empty for runs without one."""
         return token_of(self.path)
 
     @property
@@ -285,7 +285,7 @@ class RunFolder:
 
     @property
     def counts_disturbed(self) -> bool:
-        """True if the experiment wants disturbed trials to count. Raises StoreError."""
+        """True if disturbed trials count in the experiment. Raises StoreError."""
         experiment = self.resolved.get("experiment")
         return isinstance(experiment, dict) and experiment.get("disturbed") == "count"
 

@@ -81,7 +81,7 @@ def found_runs(runs: Path, known: Sequence[KnownRun], note: Callable[[str], None
         spent_s = time.monotonic() - began
         if spent_s > _ALONE_S and (len(known) - n) * spent_s / n > _WORTH_S:
             note(f"reading {len(known):,} runs for the index; later, only those that are new or have changed")
-            yield from _found_by_readers(runs, known[n:])
+            yield from _runs_from_readers(runs, known[n:])
             return
 
 
@@ -122,7 +122,7 @@ class _Reader:
         return document
 
 
-def _found_by_readers(runs: Path, known: Sequence[KnownRun]) -> Iterator[FoundRun]:
+def _runs_from_readers(runs: Path, known: Sequence[KnownRun]) -> Iterator[FoundRun]:
     parts = iter([known[n : n + _AT_ONCE] for n in range(0, len(known), _AT_ONCE)])
     with _readers(runs) as readers:
         for reader in (*readers, *readers):

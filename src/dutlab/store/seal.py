@@ -68,7 +68,7 @@ def own_file(name: str, new: Callable[[], bytes]) -> tuple[Path, bytes | None]:
 
 
 def new_seal(folder: Path) -> dict[str, Any]:
-    """Return the seal of a new run in `folder`, which must have its SEALED files. The token identifies the run wherever it is."""
+    """Return the seal of a new run in `folder`, which must have its SEALED files. The token identifies the run in any folder."""
     token = secrets.token_hex(16)
     return {"schema_version": 1, "token": token, MAC: _mac(own_key(), _beginning(folder, token))}
 
@@ -123,7 +123,7 @@ class LengthSeal:
             return
         flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         self._length = 0
-        with contextlib.suppress(OSError):  # no room: the journal then has no seal
+        with contextlib.suppress(OSError):  # disk full: the journal then has no seal
             self._file = os.open(folder / JOURNAL_SEAL, flags, 0o666)
             self.wrote(journal)
             os.fsync(self._file)

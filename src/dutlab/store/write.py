@@ -29,7 +29,7 @@ class Sync(enum.Enum):
 
 
 class DiskFull(StoreError):
-    """Error: no room for a file. No part of it remains. `needed_bytes` is None if unknown."""
+    """Error: no space for a file. No part of it remains. `needed_bytes` is None if unknown."""
 
     def __init__(self, *, path: Path, needed_bytes: int | None, free_bytes: int) -> None:
         needed = "" if needed_bytes is None else f"{needed_bytes} bytes needed, "

@@ -35,7 +35,7 @@ _COLUMNS = {
     "Opkts": "tx_packets", "Oerrs": "tx_errors", "Drop": "tx_dropped", "Odrop": "tx_dropped", "Obytes": "tx_bytes",
 }  # fmt: skip
 # OpenBSD adds errors and queue drops in one column, Ifail or Ofail, unless -e or -d selects one of them (netstat(1), if.c 1.81). So it is
-# called with each, and the columns after the packets have the selected kind, whatever their headline.
+# called with each, and the columns after the packets have the selected kind, with any headline.
 _ONE_KIND = {"errors": "errors", "drops": "dropped"}
 _SENTENCES = (
     ("ip", "ip_forwarded_datagrams", re.compile(r"(\d+) packets? forwarded\b")),

@@ -49,7 +49,7 @@ class Softnet:
 
     processed: int
     dropped: int
-    """Frames for which its backlog queue had no room."""
+    """Frames that did not fit into its backlog queue."""
     squeezed: int
     """Polls that used up budget or time with work left."""
 

@@ -66,7 +66,7 @@ class GeneratorSite:
         return model.cores or tuple(self.cpus.get(host) or ())
 
 
-def insist_that_it_sent(sent: int, *, asked: int | None, tool: str, host: str, raw: Mapping[str, bytes]) -> None:
+def require_sent_frames(sent: int, *, asked: int | None, tool: str, host: str, raw: Mapping[str, bytes]) -> None:
     """Check that a program sent frames, if it was asked for more than a few, or for all it can (None). Raises ToolFailed."""
     if sent == 0 and (asked is None or asked > TOLERATED):
         raise ToolFailed("sent nothing", tool=tool, host=host, raw=raw)

@@ -102,15 +102,15 @@ def _piece(text: str, begin: int, line: int, again: str) -> tuple[JsonPiece, int
     except (ValueError, UnreadableError):
         after = _NEXT.search(text, begin + 1)
         end = after.start() if after else len(text)
-        mended = _without_nan(text[begin:end])
+        repair_doubts = _without_nan(text[begin:end])
     try:
-        document, length = _decode(mended, 0, again)
+        document, length = _decode(repair_doubts, 0, again)
     except ValueError:
-        return JsonPiece(line, fault=str(_not_json(mended.rstrip()))), end
+        return JsonPiece(line, fault=str(_not_json(repair_doubts.rstrip()))), end
     except UnreadableError as error:
         return JsonPiece(line, fault=str(error)), end
     repairs = ["invalid numbers (nan, inf) were left out"]
-    repairs += [f"text after the report: {rest[:80]!r}"] if (rest := mended[length:].strip()) else []
+    repairs += [f"text after the report: {rest[:80]!r}"] if (rest := repair_doubts[length:].strip()) else []
     return JsonPiece(line, document, repairs), end
 
 
@@ -151,16 +151,16 @@ def _read(output: bytes, *, cut: Literal["refused", "kept"], again: str = "") ->
     try:
         document, length = _decode(text, 0, again)
     except ValueError:
-        mended = _without_nan(text)
+        repair_doubts = _without_nan(text)
         try:
-            document, length = _decode(mended, 0, again)
+            document, length = _decode(repair_doubts, 0, again)
         except ValueError:
             if cut == "refused":
-                raise _not_json(mended) from None
-            document, line = _whole_part(mended)
+                raise _not_json(repair_doubts) from None
+            document, line = _whole_part(repair_doubts)
             line += output[: output.find(b"{")].count(b"\n")
             return document, [*repairs, f"line {line} cannot be read; what precedes it is kept"]
-        text, repairs = mended, [*repairs, "invalid numbers (nan, inf) were left out"]
+        text, repairs = repair_doubts, [*repairs, "invalid numbers (nan, inf) were left out"]
     if rest := text[length:].strip():
         repairs.append(f"text after the report: {rest[:80]!r}")
     return document, repairs

@@ -40,7 +40,7 @@ class KeptTrial:
             links = self.resolved["testbed"]["links"]
             return {link: (str(links[link]["path"][0]), str(links[link]["path"][-1])) for link in self.cell.links}
         except (KeyError, TypeError, IndexError) as error:
-            raise CannotRecompute(f"resolved.json does not say where link {error} runs") from error
+            raise CannotRecompute(f"resolved.json does not state where link {error} runs") from error
 
 
 class CannotRecompute(Exception):

@@ -82,7 +82,7 @@ pub struct Send {
     pub given: Given,
     #[command(flatten)]
     pub traffic: Traffic,
-    /// The number that probes carry, 0 to 65535: tells them from those of a sender that somebody left running
+    /// Trial number in the probes, 0 to 65535: distinguishes them from those of another running sender
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     pub trial: u16,
     #[command(flatten)]
@@ -351,7 +351,7 @@ pub struct Traffic {
     /// Time to live, or hop limit
     #[arg(long, value_name = "N", default_value_t = 64)]
     pub ttl: u8,
-    /// A field that is another in each frame: source-port=1024..65535, vlan-id=100..1/3 (down, in steps of 3), ttl=64,128 (in turn),
+    /// A field that varies by frame: source-port=1024..65535, vlan-id=100..1/3 (down, in steps of 3), ttl=64,128 (in turn),
     /// source-address=random:10.0.0.1..10.0.255.254/seed=7, bits@60.4+12=0..4095 (byte, bit and width). Behind the values
     /// /every=16 keeps each for 16 frames, /phase=3 begins at the one of that place. May be repeated
     #[arg(long, value_name = "FIELD=VALUES", value_parser = super::vary::vary)]
@@ -362,7 +362,7 @@ pub struct Traffic {
 #[derive(Args)]
 #[command(next_help_heading = "Frames given whole")]
 pub struct Given {
-    /// A frame without FCS in hexadecimal, from its destination MAC on; several are sent in turn. The probe is written into it
+    /// A frame without FCS in hexadecimal, from its destination MAC on; several are sent one after another. The probe is written into it
     #[arg(long, value_name = "HEX", requires = "probe_at", conflicts_with = "replay")]
     pub raw: Vec<String>,
     /// Where in each of them the probe is: an even number of bytes from the start
@@ -377,10 +377,10 @@ pub struct Given {
     /// How often the capture is sent
     #[arg(long, value_name = "N", requires = "replay", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub rounds: u32,
-    /// Write the probe over the start of each payload of the capture that has room for it: a receiver accounts for these frames
+    /// Write the probe over the start of each payload of the capture that is long enough: a receiver accounts for these frames
     #[arg(long, requires = "replay")]
     pub with_probe: bool,
-    /// Send frames without room for the probe as they are, counted under this number; otherwise they are refused
+    /// Send frames that are too short for the probe unchanged, counted under this number; otherwise they are refused
     #[arg(long, value_name = "N", requires = "with_probe")]
     pub unprobed_stream: Option<u16>,
 }
@@ -398,7 +398,7 @@ pub struct Port {
     /// How frames get in and out
     #[arg(long, value_parser = named::<Backend>(), default_value = "auto")]
     pub backend: Backend,
-    /// The CPUs that send, or receive: each sends on a thread of its own; with `af_xdp` each receive queue has its thread on one of them
+    /// The CPUs that send, or receive: each has a separate sending thread; with `af_xdp` each receive queue has its thread on one of them
     #[arg(long, value_name = "N,N", value_delimiter = ',')]
     pub cpu: Vec<u32>,
 }

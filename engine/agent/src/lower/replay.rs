@@ -72,7 +72,7 @@ impl Capture {
         if self.places.is_empty() { None } else { self.places[(n % self.places.len() as u64) as usize] }
     }
 
-    /// Puts a probe of `stream` at the start of each payload that has room for it.
+    /// Puts a probe of `stream` at the start of each payload that is long enough.
     fn put_probes(&mut self, stream: u16) {
         let mut probed = 0;
         self.before.push(0);

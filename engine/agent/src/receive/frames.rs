@@ -26,7 +26,7 @@ const PASS_ON: Nanos = Nanos(5_000_000);
 const BATCH: usize = 1024;
 /// If a look at the queue gives fewer frames than this, its thread sleeps for [`NAP`] before the next look: many
 /// threads that are woken for each frame would take more time than the frames. Not where frames get their time only
-/// now; and a queue has room for thousands.
+/// now; and a queue holds thousands.
 const FEW: usize = 64;
 /// Sleep of a queue's thread, see [`FEW`].
 const NAP: Duration = Duration::from_micros(200);

@@ -21,11 +21,11 @@ const NAP: Nanos = Nanos(20_000_000);
 /// Delay after which a held-back frame counts as refused in the middle of a trial; it may still be sent.
 const LAG: Nanos = Nanos(100_000_000);
 
-/// Decides when a sender gives up frames that are still due. A thread that lost its CPU at the end of the trial has
+/// Decides when a sender drops frames that are still due. A thread that lost its CPU at the end of the trial has
 /// GRACE from when it runs again; one that is merely too slow reads the clock continuously, and has GRACE from the end.
 #[derive(Debug, Default)]
 pub(super) struct Closing {
-    /// Time at which the sender first saw that the trial was over.
+    /// Time at which the sender first found that the trial was over.
     seen: Option<Nanos>,
 }
 

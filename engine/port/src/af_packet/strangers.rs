@@ -6,7 +6,7 @@ use crate::iface::Interface;
 use crate::sys::{self, ETH_P_ALL};
 use std::os::fd::OwnedFd;
 
-/// A socket that takes no frames. The kernel offers it all frames without a probe, finds no room for them, and counts
+/// A socket that takes no frames. The kernel offers it all frames without a probe, cannot queue them, and counts
 /// them as dropped.
 pub struct Strangers {
     fd: OwnedFd,

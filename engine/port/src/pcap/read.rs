@@ -1,4 +1,4 @@
-//! Parser from bytes to frames. Never panics and never allocates, whatever the bytes.
+//! Parser from bytes to frames. Never panics and never allocates, for any bytes.
 
 use super::{ETHERNET, HEADER, MAGIC_MICROSECONDS, MAGIC_NANOSECONDS, RECORD};
 use dutlab_units::{FrameSize, Nanos};

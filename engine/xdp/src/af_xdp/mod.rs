@@ -95,7 +95,7 @@ fn waiting(bps: f64, queues: u32, chunk: u32) -> u32 {
     within(((bps / SHORTEST_BITS * RECEIVE_S) as u32).clamp(least, most).next_power_of_two(), queues, chunk)
 }
 
-/// Returns the number of buffers wanted on each of `queues`, or the next smaller power of two that fits into memory.
+/// Returns the required number of buffers on each of `queues`, or the next smaller power of two that fits into memory.
 fn within(wanted: u32, queues: u32, chunk: u32) -> u32 {
     let least = RECEIVE_FRAMES.0;
     let bytes = |frames: u32| u64::from(frames) * u64::from(queues) * u64::from(chunk);

@@ -82,7 +82,7 @@ impl<T: Entry> Ring<T> {
     }
 
     fn entry(&self, index: u32) -> NonNull<T> {
-        // SAFETY: `index` modulo the size is below the size, and `map` made room for that many.
+        // SAFETY: `index` modulo the size is below the size, and `map` has space for that many.
         unsafe { self.at::<T>(self.offsets.desc).add((index & (self.size - 1)) as usize) }
     }
 }
@@ -121,7 +121,7 @@ impl<T: Entry> Producer<T> {
         self.ring.size - self.waiting().min(self.ring.size)
     }
 
-    /// Puts one entry in; the kernel sees it after [`publish`](Self::publish). There must be room.
+    /// Puts one entry in; the kernel sees it after [`publish`](Self::publish). There must be a free place.
     pub fn put(&mut self, entry: T) {
         // SAFETY: the entry is ours until it is published, since there is room.
         unsafe { self.ring.entry(self.next).write(entry) };

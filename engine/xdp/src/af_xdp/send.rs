@@ -125,7 +125,7 @@ impl Tx {
             let mut left = self.taken.wrapping_sub(before);
             if let Some(error) = error {
                 match error {
-                    // More work than one call does, or no room for a moment.
+                    // More work than one call does, or the ring is full for a moment.
                     Errno::AGAIN | Errno::NOBUFS | Errno::INTR => {}
                     Errno::BUSY => {
                         if !self.half.zero_copy {

@@ -30,7 +30,7 @@ def optics(p: Inventory) -> Iterator[Finding]:
 
 
 def speed_and_duplex(p: Inventory) -> Iterator[Finding]:
-    """Find ports that are slower than the testbed file says, slower than the other end of the cable, or half duplex."""
+    """Find ports that are slower than stated in the testbed file, slower than the other end of the cable, or half duplex."""
     for link in p.links:
         cables = [(port, port) for port in link.ports] if link.is_segment else [*link.cables, *((b, a) for a, b in link.cables)]
         for port, other in cables:  # on a segment the other end of the cable is a switch port, which is not known

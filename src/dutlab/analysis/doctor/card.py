@@ -144,7 +144,7 @@ def far_node(p: Inventory) -> Iterator[Finding]:
             files = [f"/proc/irq/{n}/smp_affinity_list" for n in far]
             yield Finding(
                 "far-node",
-                f"{len(far)} queues of the card interrupt cores of another NUMA node; cores of its own node: {card.get('near_cores')}",
+                f"{len(far)} queues of the card interrupt cores of another NUMA node; cores of the card's node: {card.get('near_cores')}",
                 FAR_NODE,
                 (str(port),),
                 tuple(Evidence(port.host, f"/proc/irq/{n}/effective_affinity_list", str(of.get("cores_now"))) for n, of in far.items()),

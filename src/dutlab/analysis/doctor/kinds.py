@@ -25,9 +25,9 @@ class FindingProof:
 
     @property
     def words(self) -> str:
-        """The proof in words: `iperf3 as found and cured`; `iperf3 with streams 1 and 4`."""
+        """The proof in words: `iperf3 before and after the fix`; `iperf3 with streams 1 and 4`."""
         if self.levels is None:
-            return f"{self.workload} as found and cured"
+            return f"{self.workload} before and after the fix"
         setting, (*first, last) = self.levels
         return f"{self.workload} with {setting} {', '.join(map(str, first))} and {last}"
 

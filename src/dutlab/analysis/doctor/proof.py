@@ -30,7 +30,7 @@ def link_of(finding: Finding | None, links: Mapping[str, Sequence[str]]) -> str:
 def experiment_of(
     kind: str, proof: FindingProof, finding: Finding | None, *, testbed: object, link: str, is_segment: bool, mode: str, repeats: int
 ) -> dict[str, Any]:
-    """Return the experiment file. Its levels are the hosts as found and cured, or values of a setting if the workload is the cause.
+    """Return the experiment file. Its levels are the hosts before and after the fix, or values of a setting if the workload is the cause.
 
     If a cure or an undo has a step by hand, the file has no commands for the level, and a person sets it.
     """

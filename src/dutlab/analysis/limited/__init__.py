@@ -1,8 +1,8 @@
 """Limits of results: one verdict per result, with its evidence."""
 
 from dutlab.analysis.limited.finding import Confidence, LimitCause, LimitFinding
-from dutlab.analysis.limited.forwarding import Core, Facts, Neighbour, what_limited
-from dutlab.analysis.limited.storage import ArrayFacts, Subset, what_limited_array
+from dutlab.analysis.limited.forwarding import Core, Facts, Neighbour, limit_of_result
+from dutlab.analysis.limited.storage import ArrayFacts, Subset, limit_of_array
 
 __all__ = [
     "ArrayFacts",
@@ -13,6 +13,6 @@ __all__ = [
     "LimitFinding",
     "Neighbour",
     "Subset",
-    "what_limited",
-    "what_limited_array",
+    "limit_of_array",
+    "limit_of_result",
 ]

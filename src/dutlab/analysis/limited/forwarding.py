@@ -162,14 +162,14 @@ class Facts:
         return si(value, self.unit)
 
 
-def what_limited(facts: Facts) -> LimitFinding:
+def limit_of_result(facts: Facts) -> LimitFinding:
     """Return the limit of a result, with its evidence. Rules are in the order in which a tester excludes causes: the rig, then the DUT.
 
     A doubtful figure or ceiling gets no verdict. If the rig is the limit, no verdict names the DUT.
     """
     if facts.void:
         return no_verdict(facts.void, "remove what the doubts name, then repeat")
-    corrected, refuted = _on_a_line_that_holds(replace(facts, dut_cores=[c for c in facts.dut_cores if c.number not in facts.polling]))
+    corrected, refuted = _with_valid_ceiling(replace(facts, dut_cores=[c for c in facts.dut_cores if c.number not in facts.polling]))
     if corrected.line and exceeds(corrected.value, corrected.line, corrected.unit):
         of_line = f"{corrected.value / corrected.line:.1%} of the {corrected.text(corrected.line)}"
         sentence = f"{corrected.text(corrected.value)} is {of_line} that the link carries"
@@ -187,7 +187,7 @@ def what_limited(facts: Facts) -> LimitFinding:
     return best_of([_line(corrected, refuted), *(rule(corrected) for rule in RULES)], _missing(corrected))
 
 
-def _on_a_line_that_holds(f: Facts) -> tuple[Facts, str]:
+def _with_valid_ceiling(f: Facts) -> tuple[Facts, str]:
     """Return the facts with the lowest ceiling that no measured value exceeds, and a reason; the reason is empty for the same ceiling."""
     highest = max(f.value, f.most_seen or 0.0)
     if not f.line or not exceeds(highest, f.line, f.unit):

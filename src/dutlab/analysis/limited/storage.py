@@ -50,7 +50,7 @@ class ArrayFacts:
         return self.value / self.drive_sum if self.drive_sum else 0.0
 
 
-def what_limited_array(facts: ArrayFacts) -> LimitFinding:
+def limit_of_array(facts: ArrayFacts) -> LimitFinding:
     """Return the limit of an array, with its evidence."""
     missing = [what for what, there in {
         "load of the processor": facts.cpu_percent is not None, "the same with fewer drives": bool(facts.fewer),

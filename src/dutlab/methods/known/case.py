@@ -47,11 +47,11 @@ class Known:
 class FaultyDevice(Protocol):
     """A running device."""
 
-    async def wronged(self) -> int:
+    async def altered_frames(self) -> int:
         """Return how many frames it dropped, duplicated, swapped or corrupted so far."""
 
     async def forget(self) -> None:
-        """Make a translating device forget every connection."""
+        """Delete every connection of a translating device."""
 
 
 Measure = Callable[[Bench, FaultyDevice], Awaitable[list[Known]]]
@@ -93,7 +93,7 @@ def cell(setting: Setting) -> Cell:
 
 
 @dataclass(frozen=True)
-class Found:
+class MethodResult:
     """The figures of a method, or the reason why it has none."""
 
     method: str
@@ -111,10 +111,10 @@ class Found:
         ]
 
 
-async def found_by(measure: Method, bench: Bench, setting: Setting) -> Found:
+async def found_by(measure: Method, bench: Bench, setting: Setting) -> MethodResult:
     """Return the result of a method on the link of these cases. Raises ToolFailed, HostError."""
     try:
         measured = await measure(bench, cell(setting))
     except MeasurementError as e:
-        return Found(setting.workload, {}, str(e))
-    return Found(setting.workload, measured.figures[LINK], "; ".join(measured.notes))
+        return MethodResult(setting.workload, {}, str(e))
+    return MethodResult(setting.workload, measured.figures[LINK], "; ".join(measured.notes))

@@ -25,7 +25,7 @@ def counting(name: str, every: int, figure: str, of: Callable[[Flow], int | None
         expected = flow.sent_frames // every
         return [
             Known(f"{name} {every}", "sweep", figure, expected, of(flow), 0),
-            Known(f"{name} {every}", "device", "wronged_frames", expected, await device.wronged(), 0),
+            Known(f"{name} {every}", "device", "wronged_frames", expected, await device.altered_frames(), 0),
         ]
 
     return Case(name, "sweep", (name, str(every)), measure)

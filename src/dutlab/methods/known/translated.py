@@ -24,7 +24,7 @@ WITHIN = 0.01
 
 @dataclass(frozen=True)
 class _Connections:
-    """State table of such a device: it forgets by command, and reports nothing."""
+    """State table of such a device: a command empties it, and it reports nothing."""
 
     device: FaultyDevice
 
@@ -33,7 +33,7 @@ class _Connections:
         return FlowCounts()
 
     async def forget(self) -> None:
-        """Forget every connection. Raises ToolFailed."""
+        """Delete every connection. Raises ToolFailed."""
         await self.device.forget()
 
     async def keep(self, seconds: float) -> None:

@@ -107,7 +107,7 @@ def _of_ipv6(setting: Rfc2544Setting, addresses: Sequence[IPAddress]) -> Iterato
     if 6 not in versions:  # noqa: PLR2004 - the version number of the protocol itself
         return
     if setting.frame_size.parts[0][0] == SHORTEST_IPV6_FRAME:
-        yield f"RFC 5180 §5: {SHORTEST_IPV6_FRAME} bytes replace 64; a shorter frame over IPv6 has no room for a probe"
+        yield f"RFC 5180 §5: {SHORTEST_IPV6_FRAME} bytes replace 64; a shorter frame over IPv6 is too short for a probe"
     yield from _of_headers(setting)
     yield "RFC 5180 §5.2.2: destinations are of one prefix length, not of 48, 64, 126 and 128 bits"
     if Benchmark.BACK_TO_BACK in setting.tests:

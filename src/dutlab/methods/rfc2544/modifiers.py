@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from dutlab.ending import cancelled
-from dutlab.methods.dut_ports import Beside
+from dutlab.methods.dut_ports import ConcurrentWork
 from dutlab.methods.ports import Bench, Row
 from dutlab.spec.workloads.rfc2544 import Modifier
 
@@ -26,7 +26,7 @@ class Modifiers:
     """Modifiers of a suite that the testbed supports, and their results so far."""
 
     link: str
-    steps: Mapping[Modifier, Beside]
+    steps: Mapping[Modifier, ConcurrentWork]
     broadcast: bool = False
     scale: float = 1.0
     missing: Sequence[Modifier] = ()
@@ -62,7 +62,7 @@ class Modifiers:
         for kind in self.missing:
             yield f"{kind.value}: left out, this testbed cannot do it"
 
-    async def _go_on(self, kind: Modifier, step: Beside, begun: asyncio.Event) -> None:
+    async def _go_on(self, kind: Modifier, step: ConcurrentWork, begun: asyncio.Event) -> None:
         await begun.wait()
         clock = asyncio.get_running_loop()
         due, period_s = clock.time(), QUERY_S if kind is Modifier.MANAGEMENT else routing_s(self.scale)

@@ -1,6 +1,6 @@
 """System recovery (RFC 2544 section 26.5): the time for which frames are still lost after an overload drops to half the load.
 
-Both instants come from the generator's readings, so the result is as fine as the time between readings: READINGS_EVERY_S if the generator
+Both instants are from the generator's readings, so the result is as fine as the time between readings: READINGS_EVERY_S if the generator
 supports it. The instant of the drop follows from the reading that contains it, whose rate is between the two. The result is the mean of the
 repeats, as the section asks; if one repeat has no result, there is none.
 """

@@ -18,7 +18,7 @@ from dutlab.choices import Benchmark
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import MachineTooBusy, MeasurementError
 from dutlab.methods.at_limit import frames_at_limit
-from dutlab.methods.carrying import Carrying
+from dutlab.methods.carrying import TrafficWrapper
 from dutlab.methods.ledger import RFC2544_TRIAL_S
 from dutlab.methods.ports import Bench, Measured, Table
 from dutlab.methods.rfc2544 import back_to_back, bursty, frame_loss, latency, recovery, reset, throughput
@@ -36,7 +36,7 @@ async def measure(bench: Bench, cell: Cell, *, sleep: Sleep = asyncio.sleep) -> 
     setting = cell.setting_as(Rfc2544Setting)
     modifiers = modifiers_of(bench, cell.links[0], setting.modifiers, setting.scale)
     networks = await networks_of(bench, cell.links, setting)
-    paced = Paced(Carrying(bench.generator, setting.traffic, networks.traffic_of), setting.seconds(RESTABILISE_S), sleep, modifiers)
+    paced = Paced(TrafficWrapper(bench.generator, setting.traffic, networks.traffic_of), setting.seconds(RESTABILISE_S), sleep, modifiers)
     speeds = [bench.speeds.get(link) for link in cell.links]
     known = [speed for speed in speeds if speed is not None]
     line_known = len(known) == len(speeds)

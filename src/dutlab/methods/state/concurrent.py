@@ -1,6 +1,6 @@
 """Most concurrent flows: a number of flows are begun, then each is answered; the DUT knows those whose answers pass.
 
-Received frames of new flows prove nothing: a full table may forget an old flow for each new one (nf_conntrack's early_drop removes
+Received frames of new flows prove nothing: a full table may delete an old flow for each new one (nf_conntrack's early_drop removes
 unanswered flows). If answers cannot be addressed, because the DUT gives flows other ports, a flow counts when its first frame arrives.
 """
 
@@ -78,14 +78,14 @@ class _Filling:
                 self.best = flows
                 return True
             if not row["set_up_flows"] and self.best and not known(await self._sound(self.best)):
-                raise _Cut(f"nothing came back, not even for {self.best} flows, which had passed before: the DUT or the path is down")
+                raise _Cut(f"no frame arrived, not even for {self.best} flows, which had passed before: the DUT or the path is down")
             if not self.best and not known(row):
                 raise _Nothing(_silence(row))
-            if turned_away(row):
+            if has_rejected_flows(row):
                 break
             self.fill = Pps(self.fill / 2)
         slowest, self.fill = row["fill_per_s"], usual
-        if not turned_away(row) and (begun := int(row["begun_flows"] or 0)) < flows * MADE:
+        if not has_rejected_flows(row) and (begun := int(row["begun_flows"] or 0)) < flows * MADE:
             raise _Cut(f"the generator began {begun} of {flows} flows, even at {si(float(slowest or 0), 'pps')}; lower fill_rate")
         return False
 
@@ -168,8 +168,8 @@ async def measure(generator: Generator, states: StateTable, link: str, setting: 
 
 def _silence(first: Row) -> str:
     if not first["set_up_flows"]:
-        return "no frame came back: is the path through the DUT open?"
-    return f"of {first['asked_flows']} flows {first['set_up_flows']} were begun and {first['answered_flows']} answers came back"
+        return "no frame arrived: is the path through the DUT open?"
+    return f"of {first['asked_flows']} flows {first['set_up_flows']} were begun and {first['answered_flows']} answers arrived"
 
 
 def _words(found: Bracket, filling: _Filling, limits: FlowCounts) -> tuple[list[str], list[Doubt]]:
@@ -186,7 +186,7 @@ def _words(found: Bracket, filling: _Filling, limits: FlowCounts) -> tuple[list[
         return [*notes, f"concurrent flows: {words}"], [Doubt(DoubtKind.NO_UPPER_BOUND, words, "concurrent_flows")]
     row = next(row for row in reversed(rows) if row["asked_flows"] == found.failed_from)
     words = _ended_by(found.failed_from, row, limits)
-    explained = turned_away(row) or (limits.most is not None and found.failed_from > limits.most)
+    explained = has_rejected_flows(row) or (limits.most is not None and found.failed_from > limits.most)
     doubts = [] if explained else [Doubt(DoubtKind.LIMIT_UNEXPLAINED, words, "concurrent_flows")]
     return [*notes, f"concurrent flows: {words}"], doubts
 
@@ -196,12 +196,12 @@ def _ended_by(failed_from: int, row: Row, limits: FlowCounts) -> str:
     counts = ", ".join(f"{name} {number}" for name, number in risen(row).items()) or "no counter of the DUT rose"
     if limits.most is not None and failed_from > limits.most:
         return f"at {failed_from} the state table is full: it holds {limits.most} ({counts})"
-    answers = "" if row["answered_flows"] is None else f" and {row['answered_flows']} answers came back"
+    answers = "" if row["answered_flows"] is None else f" and {row['answered_flows']} answers arrived"
     return f"of {failed_from} flows {row['set_up_flows']} were taken{answers}, with the table not full by its size ({counts})"
 
 
-def turned_away(row: Row) -> bool:
-    """Return True if the DUT counted flows that it dropped, or forgot for others: then the rate is not the cause."""
+def has_rejected_flows(row: Row) -> bool:
+    """Return True if the DUT counted flows that it dropped, or deleted for others: then the rate is not the cause."""
     return not {"insert_failed", "drop", "early_drop"}.isdisjoint(risen(row))
 
 

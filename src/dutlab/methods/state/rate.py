@@ -1,7 +1,7 @@
 """New flows per second: the search of `methods.search`, with trials in which every frame begins a new flow.
 
 The DUT has taken a flow when the flow's first frame arrives. Each trial begins with an empty table and must not fill it: with a full table,
-the result would be the rate at which the DUT forgets flows. One flow is one frame, so the loss is the share of lost flows.
+the result would be the rate at which the DUT deletes flows. One flow is one frame, so the loss is the share of lost flows.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ SLACK = 1.01
 
 @dataclass
 class FreshFlows:
-    """A generator with new flows in each trial. Before each trial, the DUT forgets all flows."""
+    """A generator with new flows in each trial. Before each trial, the DUT's flows are deleted."""
 
     generator: Generator
     states: StateTable

@@ -122,5 +122,5 @@ def _words(safe: int, failed_from: int | None, rows: list[Row], cut: str) -> tup
         words = f"all {safe} connections were established, the most that was tried: the table may hold more"
         return [f"capacity: {words}"], [Doubt(DoubtKind.NO_UPPER_BOUND, words, figure)]
     row = next(row for row in reversed(rows) if row["asked_connections"] == failed_from)
-    came = "no answer was asked for" if row["validated_connections"] is None else f"{row['validated_connections']} answers came back"
+    came = "no answer was asked for" if row["validated_connections"] is None else f"{row['validated_connections']} answers arrived"
     return [f"capacity: of {failed_from} connections {row['arrived_connections']} arrived and {came}"], []

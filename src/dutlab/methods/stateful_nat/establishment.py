@@ -80,7 +80,7 @@ def _result(search: _Search, low: float, high: float, by_generator: str, again: 
         last, count = search.rows[-1], search.connections
         words = (
             f"not even at {si(high, '/s')} was each of {count} connections established: {last['arrived_connections']} arrived, "
-            f"{last['different_connections']} translated each in its own way, {last['validated_connections'] or 0} answers came back"
+            f"{last['different_connections']} translated each in its own way, {last['validated_connections'] or 0} answers arrived"
         )
         doubts.append(Doubt(DoubtKind.NO_LOWER_BOUND, words, figure))
     if again is not None and not again.passes:

@@ -40,7 +40,7 @@ class NatTrial:
 
     @property
     def validated(self) -> int | None:
-        """Connections whose answer came back."""
+        """Connections whose answer arrived."""
         return None if self.answered is None else self.answered.received_frames - self.answered.duplicated_frames
 
     @property
@@ -151,7 +151,7 @@ class Phases:
         if outcome.link_lost or (outcome.disturbed and self.again):
             return outcome.link_lost or outcome.disturbed
         dropped = [doubt.detail for doubt in outcome.doubts if doubt.kind is DoubtKind.RX_DROPPED]
-        return f"the receiving host had no room for frames: {'; '.join(dropped)}" if dropped else ""
+        return f"the receiving host dropped frames: {'; '.join(dropped)}" if dropped else ""
 
     def _load(self, connections: int, rate_per_s: float, directions: Directions) -> Offer:
         return Offer(

@@ -112,7 +112,7 @@ def _packet_ceilings(speed: BpsL1, mtu: int, headers: int, vlan_tags: int, *, ab
 
 
 def _goodput(speed: BpsL1, mtu: int, headers: int, vlan_tags: int) -> Bps:
-    no_room = "" if mtu > headers else f"an MTU of {mtu} bytes leaves no room after {headers} bytes of headers"
+    no_room = "" if mtu > headers else f"an MTU of {mtu} bytes is too small for {headers} bytes of headers"
     insist([positive(speed, "the speed"), _tags_fault(vlan_tags), no_room])
     return Bps(speed * (mtu - headers) / (mtu + AROUND_PACKET_BYTES + VLAN_TAG_BYTES * vlan_tags))
 

@@ -66,7 +66,7 @@ def ladder(drives: int, drive: DriveRating, load: Load, *, array: Array | None =
     ])  # fmt: skip
     one = rated_iops(drive, load)
     if one is None:
-        raise ValueError("the rating of the drives does not say what such requests need: read or write IOPS, or bytes a second")
+        raise ValueError("the rating of the drives does not state what such requests need: read or write IOPS, or bytes a second")
     found = [Rung("drives, added up", drives * one, f"{drives} × {number(one)}")]
     to_read, to_write = 1 - load.writes, load.writes
     if array is not None:

@@ -148,7 +148,7 @@ TUNNELS: tuple[TunnelWrapping, ...] = (
 def largest_inner(tunnel: TunnelWrapping, outer: Ip, mtu: int) -> int:
     """Return the bytes of the largest packet that passes unfragmented. Raises ValueError if no TCP packet does."""
     largest = next((n for n in range(mtu, 0, -1) if tunnel.outer_bytes(n, outer, mtu) <= mtu), 0)
-    insist(["" if largest > _MOST_HEADERS else f"an MTU of {mtu} bytes leaves no room for TCP inside {tunnel.name} over {outer.words}"])
+    insist(["" if largest > _MOST_HEADERS else f"an MTU of {mtu} bytes is too small for TCP inside {tunnel.name} over {outer.words}"])
     return largest
 
 
@@ -160,7 +160,7 @@ def tunnel_ceilings(
     most = largest_inner(tunnel, outer, mtu)
     size = most if inner is None else inner
     insist([
-        "" if size > _MOST_HEADERS else f"an inner packet of {size} bytes leaves no room for IPv4 and TCP",
+        "" if size > _MOST_HEADERS else f"an inner packet of {size} bytes is too small for IPv4 and TCP",
         "" if size <= most else f"{size} bytes do not fit: {tunnel.name} over {outer.words} takes packets of {most} in an MTU of {mtu}",
     ])  # fmt: skip
     headers = _MOST_HEADERS if timestamps else _INNER_HEADERS

@@ -55,7 +55,7 @@ Place = tuple[object, ...]
 
 @dataclass(frozen=True)
 class PlacedContest:
-    """A contest, and the cells that its values come from."""
+    """A contest, and the cells that its values are from."""
 
     contest: Contest
     place: Place

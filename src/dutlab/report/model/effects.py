@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from dutlab.analysis.comparison import Comparison
-from dutlab.analysis.factors import Analysis, FactorCell, analyse, by_the_rule
+from dutlab.analysis.factors import Analysis, FactorCell, analyse, with_rule_verdicts
 from dutlab.errors import InputError
 from dutlab.report.model.contests import CompareRequest, contests_of, decided, overall_of
 from dutlab.report.model.words import plural
@@ -50,7 +50,7 @@ def effects_of(name: str, records: Sequence[TrialRecord], order: Order, figure: 
         return first.against(before, after) if first is not None and first is second else None
 
     modes = sorted(dict.fromkeys(r.cell.mode for r in records), key=order)
-    ruled = by_the_rule(analysis, cells, between, overall_of(every, cells_by_key, modes))
+    ruled = with_rule_verdicts(analysis, cells, between, overall_of(every, cells_by_key, modes))
     tests = decisions[0][1].tests
     basis = f"effects of modes and levels: as in `dutlab compare` (p: Holm over {plural(tests, 'pair')}); others: {analysis.rests_on}"
     return replace(ruled, rests_on=basis) if any(e.sure.verdict is not None for e in ruled.effects) else ruled

@@ -46,7 +46,7 @@ def folded(text: str) -> Stacks:
     return stacks
 
 
-def alone_and_whole(stacks: Stacks) -> tuple[dict[str, float], dict[str, float]]:
+def own_and_total_shares(stacks: Stacks) -> tuple[dict[str, float], dict[str, float]]:
     """Return the shares of each function itself, and with callees. A recursive function counts once per sample."""
     total = sum(stacks.values()) or 1.0
     alone, whole = defaultdict[str, float](float), defaultdict[str, float](float)

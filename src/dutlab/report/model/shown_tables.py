@@ -29,7 +29,7 @@ def shown_tables(report: RunReport, section: Section) -> list[tuple[Table, bool]
 def _shown(table: Table, answered: set[_Key], texts: set[str], *, drawn: bool) -> tuple[Table, bool]:
     keys = list(_keys(table))
     repeated = sum(key in answered for key in keys)
-    if keys and repeated == len(keys) and _says_no_more(table, texts):
+    if keys and repeated == len(keys) and _is_redundant(table, texts):
         return table, False
     fold = bool(keys) and repeated > _MOST_REPEATED * len(keys)
     return (replace(table, folded=True) if fold or (drawn and len(table.rows) > MOST_OPEN_ROWS) else table), True
@@ -42,7 +42,7 @@ def _keys(table: Table) -> Iterator[_Key]:
                 yield table.columns[i].figure, cell.link, cell.trials, cell.median
 
 
-def _says_no_more(table: Table, texts: set[str]) -> bool:
+def _is_redundant(table: Table, texts: set[str]) -> bool:
     """Return whether the answer has all texts of the table as well, and the table has no computed numbers, such as ceilings."""
     cells = [row.cells[i] for row in table.rows for i in table.shown]
     return not any(isinstance(cell, float) for cell in cells) and all(cell in texts for cell in cells if isinstance(cell, str) and cell)

@@ -282,7 +282,7 @@ def word_table(head: Sequence[str], rows: Iterable[Sequence[Cell]], *, title: st
 def number_text(cell: Figure | float, unit: Unit) -> str:
     """Return a number as text, in its published digits if it has any in this unit. A lower bound is written `≥ 171.5`."""
     if isinstance(cell, Figure):
-        number = grouped(cell.published_in(unit.scale)) or _in_its_digits(cell, cell.median, unit)
+        number = grouped(cell.published_in(unit.scale)) or _rounded_to_spread(cell, cell.median, unit)
         return f"≥ {number}" if cell.at_least else number
     return unit.number(cell) if not cell or round(cell / unit.scale, unit.digits) else with_two_digits(unit, cell).number(cell)
 
@@ -296,10 +296,10 @@ def spread_text(cell: Cell, unit: Unit) -> str:
     """Return the spread of repeats, as `8.61–9.02`; empty without repeats."""
     if not isinstance(cell, Figure) or cell.n == 1:
         return ""
-    return f"{_in_its_digits(cell, cell.low, unit)}–{_in_its_digits(cell, cell.high, unit)}"
+    return f"{_rounded_to_spread(cell, cell.low, unit)}–{_rounded_to_spread(cell, cell.high, unit)}"
 
 
-def _in_its_digits(cell: Figure, value: float, unit: Unit) -> str:
+def _rounded_to_spread(cell: Figure, value: float, unit: Unit) -> str:
     """Return the median or an end with the digits that the spread of repeats allows, but at least two significant ones.
 
     Values of the same size have the same digits, so the printed interval contains the printed median.

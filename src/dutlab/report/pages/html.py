@@ -144,7 +144,7 @@ def environment() -> Environment:
 
 
 def _breakable(text: str) -> Markup:
-    """Allow line breaks after each `+`, so that a long list of links leaves room for the figures."""
+    """Allow line breaks after each `+`, so that the figures fit next to a long list of links."""
     from markupsafe import escape  # noqa: PLC0415 - comes with jinja2
 
     return escape(text).replace("+", "+" + _ours("<wbr>"))

@@ -197,7 +197,7 @@ def _names(ramps: Sequence[_Ramp]) -> list[str]:
 
 
 def _product(read: ReadRun, group: Group, reads: Sequence[ReadRun]) -> str:
-    """Return the mode; if several runs have it, the name that tells the runs apart: of experiment, testbed or folder."""
+    """Return the mode; if several runs have it, the name that distinguishes the runs: of experiment, testbed or folder."""
     mode = group.cell.mode
     having = [other for other in reads if any(g.cell.mode == mode for g in other.groups)]
     if len(having) < 2:  # noqa: PLR2004 -- a mode of one run is a name already

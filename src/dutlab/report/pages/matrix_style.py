@@ -15,7 +15,7 @@ from dutlab.store.read import hosts_along
 
 _GOODPUT = Unit("Gb/s", 1e9, 2)
 IN_TIME = True
-"""The oldest run comes first, whatever the order of the arguments."""
+"""The oldest run is the first, in any order of the arguments."""
 Pair = tuple[str, str]
 BEFORE_AND_AFTER = 2
 

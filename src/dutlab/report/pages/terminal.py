@@ -143,7 +143,7 @@ def _beside(of_columns: Sequence[tuple[_Place, ...]], width: int) -> list[tuple[
 
 
 def _with_spreads(places: Sequence[_Place]) -> list[_Place]:
-    """Return the figures of a column with their spreads in brackets, in a column of their own; unchanged without spreads."""
+    """Return the figures of a column with their spreads in brackets, in a separate column; unchanged without spreads."""
     ends = [f" ({p.parts[1]})" if len(p.parts) == _WITH_SPREAD else "" for p in places]
     most = max(map(len, ends), default=0)
     if not most:

@@ -104,7 +104,7 @@ def draw_x_axis(
 def draw_words_below(d: SvgDrawing, ticks: Sequence[tuple[float, str, str]], bottom: float, ends: tuple[float, float]) -> float:
     """Draw (place, text, colour) of each tick below an axis, its texts in one line and moved apart, with lines that do not cross.
 
-    Texts that have no room in one line get several, and short ticks. Returns the height that they take beyond one line without lines.
+    Texts that do not fit in one line get several, and short ticks. Returns the height that they take beyond one line without lines.
     """
     ordered = sorted(ticks)
     places = spread_words([(place, words) for place, words, _ in ordered], ends[0] - OUTSIDE, ends[1] + OUTSIDE)

@@ -127,7 +127,7 @@ def _stacked_plot(upper: Curve, run_labels: Sequence[str]) -> Plot | None:
             d.text(0, top - 11, curve.panel, size=TICK_SIZE, colour=INK, bold=True)
         top = bottom + BETWEEN
     bottom = top - BETWEEN
-    _tell_values(d, x, [(up, drawn) for _, up, drawn in panels], across, bottom=bottom, right=right)
+    _draw_value_columns(d, x, [(up, drawn) for _, up, drawn in panels], across, bottom=bottom, right=right)
     _draw_moments(d, x, lower, across, bottom=bottom)
     above = (
         _draw_bands(d, x, upper.bands, across, bottom=bottom)
@@ -146,7 +146,7 @@ def _stacked_plot(upper: Curve, run_labels: Sequence[str]) -> Plot | None:
     )
 
 
-def _tell_values(
+def _draw_value_columns(
     d: SvgDrawing, x: Scale, panels: Sequence[tuple[Unit, Sequence[_Drawn]]], across: Unit, *, bottom: float, right: float
 ) -> None:
     """Make columns that show the values of every line at one place while the pointer is on them."""

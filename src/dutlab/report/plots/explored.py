@@ -95,7 +95,7 @@ class Explored:
 
 
 def tell(explored: Explored, d: SvgDrawing, right: float) -> None:
-    """Make columns of a drawing that show the values of its lines at one place while the pointer is on them, for a file of its own."""
+    """Make columns of a drawing that show the values of its lines at one place while the pointer is on them, for a separate file."""
     view = explored.views[0]
     at: dict[float, list[str]] = {}
     ticks = dict(explored.ticks)

@@ -10,7 +10,7 @@ from __future__ import annotations
 SERIES = ("#0067a8", "#b84a00", "#00734f", "#9c3f78", "#7a6000", "#4a4fa8")
 SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross")
 DASHES = ("", "9 3", "2.5 2.5", "9 3 2.5 3", "5 2", "14 3")
-"""Dashes of lines, so that they are told apart when printed in grey."""
+"""Dashes of lines, so that they are distinguishable in grey print."""
 INK, QUIET, FAINT, GRID, PAPER = "#1a2029", "#59636f", "#98a1ab", "#e1e5ea", "#ffffff"
 KINDS = {"softirq": "#2f5f8f", "irq": "#6f9fc8", "system": "#a8743a", "user": "#d9b989", "steal": "#b3323c"}
 

@@ -19,7 +19,7 @@ _LONGEST = 46
 _WIDE = 1.4
 _FAR_TICKS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0, 100.0)
 _FARTHER = 4.0
-"""Reach from which only the ticks 1, 2, 5 and their powers of ten have room."""
+"""Reach from which only the ticks 1, 2, 5 and their powers of ten fit."""
 
 
 Side = Literal["better", "worse", "neither"]

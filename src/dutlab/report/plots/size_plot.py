@@ -248,7 +248,7 @@ def _draw_line(d: SvgDrawing, x: Scale, y: Scale, points: Sequence[_Point], *, c
 
 
 def _side_by_side(lines: Mapping[str, Sequence[_Point]]) -> dict[str, float]:
-    """Return label → horizontal shift in pixels, so that ranges at one size lie beside one another; 0 without ranges."""
+    """Return label → horizontal shift in pixels, so that ranges at one size are next to one another; 0 without ranges."""
     ranged = any(p.low < p.high for points in lines.values() for p in points)
     step = min(RANGE_STEP, RANGES_WIDE / max(1, len(lines) - 1)) if ranged else 0.0
     return {label: step * (n - (len(lines) - 1) / 2) for n, label in enumerate(lines)}

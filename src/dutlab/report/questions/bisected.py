@@ -152,7 +152,7 @@ def changes_between(runs: Iterable[ComparedRun], first: str, second: str) -> dic
     return changes
 
 
-def why_nothing(run: ComparedRun) -> str:
+def reason_without_result(run: ComparedRun) -> str:
     """Return the reason for a run without a result."""
     return next((r.why or r.status for r in run.records if r.status != "measured"), "its run has no result")
 

@@ -144,7 +144,7 @@ def keys_by_label(runs: Sequence[ComparedRun]) -> dict[str, tuple[CellKey, str]]
 def compare_modes(run: ComparedRun, *, baseline: str | None = None, asked: CompareRequest | None = None) -> tuple[ComparedPair, ...]:
     """Compare every other mode of a run with `baseline` (default: the first measured mode), by the rule for answers.
 
-    Holm's correction covers every two modes and levels of the run, whichever is the baseline.
+    Holm's correction covers every two modes and levels of the run, for any baseline.
 
     Raises InputError for a baseline or a figure that the run lacks, cells without a figure to compare, or a single mode.
     """
@@ -226,7 +226,7 @@ def _design(turns: RunOrder, cells: Sequence[tuple[CellFigures, CellFigures]]) -
 def _have_rounds(first: ComparedRun, second: ComparedRun, cells: Sequence[tuple[CellFigures, CellFigures]]) -> bool:
     """Return whether two runs took turns in a random order, and most of their values have a partner in the same round."""
     turns, others = Turns.of(first.facts), Turns.of(second.facts)
-    if turns is None or others is None or not turns.is_beside(others):
+    if turns is None or others is None or not turns.is_interleaved_with(others):
         return False
     return 2 * sum(_alone(a, b) for a, b in cells) < sum(len(of.records) for pair in cells for of in pair)
 
@@ -325,7 +325,7 @@ def _insist_on_pairs(pairs: Sequence[Pair], of: str, cells: Sequence[CellFigures
         known = figure_names(cells)
         raise InputError(
             f"{of}: no cell has a figure that cells are compared by",
-            remedy=f"name one with --figure: {', '.join(known)}" if known else "no trial has a result; `dutlab report` says why",
+            remedy=f"name one with --figure: {', '.join(known)}" if known else "no trial has a result; `dutlab report` has the reason",
         )
     insist_on_directions(pairs)
 

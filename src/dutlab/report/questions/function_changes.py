@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from dutlab.report.questions.sides import as_of_any_kernel
+from dutlab.report.questions.sides import without_kernels
 from dutlab.stats.functions import FUNCTIONS, FunctionChange, FunctionCost, changes, of_rows
 from dutlab.store.cell_figures import CellKey, counts, key_of
 from dutlab.store.read import reading
@@ -21,7 +21,7 @@ def function_changes(older: Path, newer: Path) -> Mapping[CellKey, tuple[Functio
 def _costs(path: Path) -> dict[CellKey, list[FunctionCost]]:
     with reading(path):
         return {
-            key_of(as_of_any_kernel(record).cell): of_rows(record.tables[FUNCTIONS])
+            key_of(without_kernels(record).cell): of_rows(record.tables[FUNCTIONS])
             for record in RunFolder.open(path).readable_records([])
             if counts(record) and FUNCTIONS in record.tables
         }

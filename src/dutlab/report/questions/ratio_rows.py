@@ -27,7 +27,7 @@ def compared_plot(pairs: Sequence[ComparedPair], margin: float | None) -> Plot:
 def effects_plot(found: Analysis, figure: str, better: Better) -> Plot:
     """Draw a row for each effect with its interval, in colour if `better` is known. Raises InputError without effects."""
     if not found.effects:
-        raise InputError("nothing to draw: no two cells differ in one factor alone", remedy="the sentences say what the cells lack")
+        raise InputError("nothing to draw: no two cells differ in one factor alone", remedy="the sentences name missing cells")
     return ratio_plot("effects", f"What each factor does to {figure}", [_effect(e, better) for e in found.effects])
 
 

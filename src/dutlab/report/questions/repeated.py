@@ -43,7 +43,7 @@ class RepeatState(enum.StrEnum):
     CANNOT_TELL = "cannot tell"
 
 
-class Untold(enum.Enum):
+class Undecided(enum.Enum):
     """Reason why a figure cannot be judged."""
 
     FEW = "too few repeats to predict one more run: three are the fewest"
@@ -78,7 +78,7 @@ class ExpectedRange:
     """Median of the newest earlier run."""
     interval: Interval | None
     basis: Basis
-    untold: Untold | None = None
+    untold: Undecided | None = None
 
     def text(self, value: float) -> str:
         """Return a value with its unit."""
@@ -96,7 +96,7 @@ class JudgedFigure:
     repeats: int
     """Number of repeats here."""
     state: RepeatState
-    untold: Untold | None = None
+    untold: Undecided | None = None
 
 
 @dataclass(frozen=True)
@@ -231,11 +231,11 @@ class _PastRuns:
         interval, basis = self._interval(statement, by_run, newest, max(count, 1))
         untold = None
         if any(r.at_least for r in statement.readings(self.cells[-1])):
-            untold = Untold.BOUND
+            untold = Undecided.BOUND
         elif interval is None:
-            untold = Untold.FEW
+            untold = Undecided.FEW
         elif _is_wide(interval, then):
-            untold = Untold.WIDE
+            untold = Undecided.WIDE
         return ExpectedRange(statement.label(self._own), figure, is_ratio, then, interval, basis, untold)
 
     def _interval(
@@ -283,10 +283,10 @@ def _judged(runs: _PastRuns, statement: _Statement, cells: Mapping[CellKey, Cell
     here = median(values) if values else None
     state, untold = RepeatState.CANNOT_TELL, prediction.untold
     if here is None:
-        untold = Untold.ABSENT
+        untold = Undecided.ABSENT
     elif any(r.at_least for r in readings):
-        untold = Untold.BOUND
-    elif prediction.interval is not None and untold in {None, Untold.WIDE}:
+        untold = Undecided.BOUND
+    elif prediction.interval is not None and untold in {None, Undecided.WIDE}:
         is_inside = prediction.interval.low <= here <= prediction.interval.high
         if not is_inside:
             untold = next(_excuses(statement, prediction, here, readings, same), None)
@@ -300,7 +300,7 @@ _STATES = {
     (False, True): RepeatState.DIFFERS,
     (False, False): RepeatState.CANNOT_TELL,
 }
-"""Whether a median is inside, and whether nothing speaks against a verdict → the verdict."""
+"""Whether a median is inside, and whether a verdict is possible → the verdict."""
 
 
 def _excuses(
@@ -309,13 +309,13 @@ def _excuses(
     here: float,
     readings: Sequence[CellFigure],
     same: bool | None,  # noqa: FBT001 -- as above
-) -> Iterator[Untold]:
+) -> Iterator[Undecided]:
     """Yield reasons why a median outside its interval proves no difference."""
     if prediction.basis is Basis.REPEATS:
         change = reach_of(Interval(here, here, 1.0), prediction.then)
         if change is not None and change <= _CERTAIN[prediction.is_ratio]:
-            yield Untold.ONE_RUN
+            yield Undecided.ONE_RUN
     if any(r.disturbed for r in readings):
-        yield Untold.DISTURBED
+        yield Undecided.DISTURBED
     if statement.base is None and not is_exact(statement.cell.figure) and same is not True:
-        yield Untold.MACHINE if same is False else Untold.UNKNOWN_MACHINE
+        yield Undecided.MACHINE if same is False else Undecided.UNKNOWN_MACHINE

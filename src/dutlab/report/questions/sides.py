@@ -64,7 +64,7 @@ def _open_run(run: RunFolder) -> ComparedRun:
     return ComparedRun(run.name, tuple(records), facts, tuple(faults))
 
 
-def insist_different(runs: Sequence[Path]) -> None:
+def require_different_runs(runs: Sequence[Path]) -> None:
     """Raise InputError for a run that would be compared with itself."""
     if again := next((path for path, n in Counter(path.resolve() for path in runs).items() if n > 1), None):
         raise InputError(f"{printable(again.name)} is named twice", remedy="name two runs; one run alone compares its modes")
@@ -103,12 +103,12 @@ def without_mode(record: TrialRecord) -> TrialRecord:
 
 def of_any_kernel(run: ComparedRun) -> ComparedRun:
     """Return a run of guests with a single kernel without that kernel, so that it has cells in common with runs of other kernels."""
-    without = tuple(map(as_of_any_kernel, run.records))
+    without = tuple(map(without_kernels, run.records))
     of_several = len({key_of(r.cell) for r in without}) < len({key_of(r.cell) for r in run.records})
     return run if of_several else replace(run, records=without)
 
 
-def as_of_any_kernel(record: TrialRecord) -> TrialRecord:
+def without_kernels(record: TrialRecord) -> TrialRecord:
     """Return a record without the kernel of its guest."""
     return record.model_copy(update={"cell": record.cell.model_copy(update={"setting": record.cell.setting.of_any_kernel})})
 

@@ -84,7 +84,7 @@ def _film(group: Group, groups: Sequence[Group]) -> Iterator[Curve]:
     asked = _asked(group, groups)
     yield Curve(
         slug=f"array-failure-{group.planned[0]}",
-        title=f"A drive of {group.label} fails and comes back{f': {asked}' if asked else ''}",
+        title=f"A drive of {group.label} fails and is added again{f': {asked}' if asked else ''}",
         x_title="time",
         x="time_s",
         y_title="share of its largest",
@@ -97,7 +97,7 @@ def _film(group: Group, groups: Sequence[Group]) -> Iterator[Curve]:
         ),
         y_unit=_SHARE,
         y_span=(0.0, 100.0),
-        note="First repeat. The drive is lost, comes back, and is rebuilt.",
+        note="First repeat. The drive is lost, is added again, and is rebuilt.",
     )
 
 

@@ -10,14 +10,14 @@ from dutlab.store.judged import DISTURBED, lost_link, void_attempts
 from dutlab.store.record import TrialRecord
 
 
-def nearly_nothing_left(records: Sequence[TrialRecord], set_aside: Sequence[TrialRecord]) -> str:
+def reason_without_rates(records: Sequence[TrialRecord], set_aside: Sequence[TrialRecord]) -> str:
     """Return why nearly no attempt counts, in words; empty if enough do. Such a run gets no answer by rates."""
     return void_attempts((*records, *set_aside)).words
 
 
 def too_busy(records: Sequence[TrialRecord], set_aside: Sequence[TrialRecord]) -> str:
     """Return a sentence if other work left nearly no attempt that counts. If it disturbed only some cells, repeated() counts them."""
-    busy = nearly_nothing_left(records, set_aside)
+    busy = reason_without_rates(records, set_aside)
     return f"{busy}. Rates are not known." if busy else ""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean
 
-from dutlab.analysis.limited.storage import ArrayFacts, Subset, what_limited_array
+from dutlab.analysis.limited.storage import ArrayFacts, Subset, limit_of_array
 from dutlab.physics.ceilings.ladder import ARITHMETIC
 from dutlab.physics.ceilings.path import SHARED
 from dutlab.report.model.groups import Group
@@ -29,7 +29,7 @@ def _row(group: Group, held: Sequence[Group], known: Mapping[int, float], ladder
     rungs = {} if found_ladder is None else {rung.name: rung.iops for rung in found_ladder.rungs}
     alike = [g for g in held if g is not group and identity_of(g.cell.params) == identity_of(group.cell.params)]
     fewer = [g for g in alike if g.label == group.label and len(g.cell.links) < len(group.cell.links)]
-    finding = what_limited_array(
+    finding = limit_of_array(
         ArrayFacts(
             value=value_of_main(group),
             unit="IOPS",

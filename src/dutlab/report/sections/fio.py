@@ -36,7 +36,7 @@ _DRAWN = {Way.READ: "read", Way.WRITE: "written"}
 MOST_OPEN = 24
 """Most rows of a table of all cells that is not folded below a table over depth and jobs."""
 MOST_LINES = 8
-"""Largest number of lines in a plot; more are hard to tell apart."""
+"""Largest number of lines in a plot; more are hard to distinguish."""
 
 
 def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any, Self
 
-from dutlab.analysis.limited import Core, Facts, Neighbour, what_limited
+from dutlab.analysis.limited import Core, Facts, Neighbour, limit_of_result
 from dutlab.measures import MeasureUnit, in_unit, measure_unit
 from dutlab.physics.ceilings.assumed import USUAL_MTU, other_goodputs
 from dutlab.physics.ceilings.ethernet import AROUND_PACKET_BYTES
@@ -114,7 +114,7 @@ class _CellIndex:
 
 
 def _row(group: Group, near: _CellIndex, bed: LimitContext) -> LimitRow:
-    finding, (figure, link) = what_limited(_facts(group, near, bed)), group.main
+    finding, (figure, link) = limit_of_result(_facts(group, near, bed)), group.main
     return LimitRow.of(group, finding, value=_figure(group, link, figure) or 0.0, size=group.size or _pair(group))
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dutlab import outside
 from dutlab.bounds import IMPORT
 from dutlab.report.model.figures import figure_of
-from dutlab.report.model.flame import Flame, Stacks, alone_and_whole, boxes, folded
+from dutlab.report.model.flame import Flame, Stacks, boxes, folded, own_and_total_shares
 from dutlab.report.model.groups import Group
 from dutlab.report.model.run_report import Section
 from dutlab.report.model.table import Column, Row, Table
@@ -64,7 +64,7 @@ def _profiles(run: RunFolder, groups: Sequence[Group]) -> dict[tuple[str, str, s
 
 def _table(slug: str, about: str, by_label: Mapping[str, Stacks], trials: Mapping[str, int]) -> Table:
     """Return a table of the functions with the largest share in any mode."""
-    shares = {label: alone_and_whole(stacks) for label, stacks in by_label.items()}
+    shares = {label: own_and_total_shares(stacks) for label, stacks in by_label.items()}
     most: dict[str, float] = {}
     for alone, _ in shares.values():
         for name, share in alone.items():

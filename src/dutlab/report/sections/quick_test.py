@@ -56,7 +56,7 @@ def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book:
         tables=(
             book.table(WORKLOAD, "Rates; loss and latency at half of the NDR; what the rig does without the device ÷ NDR", columns, rows),
         ),
-        words=(*_path(read), TERMS, *_found(records), *latency_times.words(groups), *_notes(records), *_how_to_go_on(read)),
+        words=(*_path(read), TERMS, *_found(records), *latency_times.words(groups), *_notes(records), *_next_steps(read)),
         unknown=tuple(_not_known(read)),
         deviations=tuple(_deviations(records)),
     )
@@ -65,7 +65,7 @@ def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book:
 def sentences(read: ReadRun) -> Iterator[str]:
     """Yield the answer in sentences, for a terminal."""
     records = [r for r in read.records if r.cell.workload == WORKLOAD and r.status == "measured"]
-    yield from (*_path(read), TERMS, *_found(records), *(f"Not known: {what}." for what in _not_known(read)), *_how_to_go_on(read))
+    yield from (*_path(read), TERMS, *_found(records), *(f"Not known: {what}." for what in _not_known(read)), *_next_steps(read))
 
 
 def _row(group: Group, columns: Sequence[Column], book: NoteBook) -> Row:
@@ -136,7 +136,7 @@ def _of_rig(read: ReadRun) -> Iterator[str]:
         yield "what the rig does without the box: it could not be calibrated"
 
 
-def _how_to_go_on(read: ReadRun) -> Iterator[str]:
+def _next_steps(read: ReadRun) -> Iterator[str]:
     if (testbed := read.run.path / "testbed.yaml").exists():
         yield f"The full suite: dutlab rfc2544 --testbed {testbed} --mode as-found{_sizes_of_suite(read)}"
 

@@ -31,7 +31,7 @@ class Rescored:
     links: str
     size: str
     trials: tuple[int, ...]
-    """Trials of the run that the scores come from."""
+    """Trials of the run that the scores are from."""
     points: int
     """Number of scored trials."""
     answers: tuple[RescoredBounds, ...]

@@ -200,7 +200,7 @@ def _goal_name(goal: Mapping[str, Any]) -> str:
 
 
 def _around(bounds_pps: Sequence[float]) -> tuple[float, float] | None:
-    """Return the ends of an axis on which two bounds can be told apart; None without two of them."""
+    """Return the ends of an axis on which two bounds are distinguishable; None without two of them."""
     if len(bounds_pps) < 2 or bounds_pps[0] >= bounds_pps[1]:  # noqa: PLR2004 -- a lower and an upper one
         return None
     lower, upper = bounds_pps

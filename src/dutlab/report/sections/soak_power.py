@@ -218,7 +218,7 @@ def _timeline(group: Group, text: str) -> Iterator[Curve]:
 
 
 def _bands(phases: _Rows) -> tuple[Band, ...]:
-    """Return each phase with its load; a phase of the DUT switched off says so."""
+    """Return each phase with its load; a phase of the DUT switched off states it."""
     return tuple(
         Band(
             float(row["from_s"] or 0.0), float(row["to_s"] or 0.0),

@@ -1,4 +1,4 @@
-"""Latency of drives at given rates: the open loop, the closed loop beside it, and the error of the second."""
+"""Latency of drives at given rates: the open loop, the closed loop, and the error of the second."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ def departs(cell: Cell) -> str:
     if isinstance(setting, LoadSetting | ImportedSetting) and (setting.rate_pps, setting.rate_percent) != (None, None):
         return ""
     return (
-        "the sweep offers as much as the generator can and reports what came through; it searches for no rate without loss, "
+        "the sweep offers as much as the generator can and reports what arrived; it searches for no rate without loss, "
         "so its figures are forwarding rates (RFC 2285 section 3.6), not throughput (RFC 2544 section 26.1)"
     )
 

@@ -60,7 +60,7 @@ class DaskCarrier:
             while (status := await self._asked(planned)) is None:  # noqa: ASYNC110 - the scheduler went away
                 await asyncio.sleep(_LOOK_S)
         except asyncio.CancelledError:
-            self.folder.ask_to_end()
+            self.folder.request_end()
             while self.folder.standing(planned).state is CampaignState.RUNNING:  # noqa: ASYNC110 - a process elsewhere
                 await asyncio.sleep(_LOOK_S)
             raise

@@ -93,7 +93,7 @@ class PlaceWork:
         return 0 if self.folder.done(self.planned) is not None else 128 + signal.SIGINT
 
     def _is_over(self) -> bool:
-        return self.folder.is_end_asked() or self.folder.done(self.planned) is not None
+        return self.folder.is_end_requested() or self.folder.done(self.planned) is not None
 
     async def _asked(self, question: Callable[[], T]) -> T:
         """Return the store's answer; ask again while it restarts. Raises FleetDatabaseAway after the time of a lease."""
@@ -212,7 +212,7 @@ class PlaceWork:
         is_ending, renewal = False, _Renewal(self.store, lease, self.fleet.lease)
         try:
             while True:
-                if self.folder.is_end_asked() and not is_ending:
+                if self.folder.is_end_requested() and not is_ending:
                     is_ending = True
                     _tell(process, signal.SIGINT)
                 if renewal.is_lost() or renewal.without_s > self.fleet.lease * _KILL_AT:

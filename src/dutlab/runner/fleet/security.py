@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dutlab.errors import InputError
-from dutlab.extras import how_to_add
+from dutlab.extras import extra_install_command
 from dutlab.own_folder import private_text
 from dutlab.spec.fleet import scheduler_address
 from dutlab.store.seal import own_file
@@ -33,7 +33,7 @@ def insist_on_dask() -> None:
     try:
         import distributed  # noqa: F401, PLC0415 -- an extra
     except ImportError:
-        raise InputError("a fleet needs Dask's scheduler, and it is missing", remedy=how_to_add("fleet")) from None
+        raise InputError("a fleet needs Dask's scheduler, and it is missing", remedy=extra_install_command("fleet")) from None
     logging.getLogger("distributed").setLevel(logging.WARNING)
 
 
@@ -60,7 +60,7 @@ def security_for(address: str) -> Security:
     if not named or (missing := [name for name in (_AUTHORITY, _CERTIFICATE, _KEY) if not (folder / name).is_file()]):
         what = f"{TLS} is not set" if not named else f"{folder}: without {', '.join(missing)}"
         raise InputError(
-            f"{address}: {what}", remedy=f"make certificates as docs/how-to/many-machines.md says, and name their folder in {TLS}"
+            f"{address}: {what}", remedy=f"make certificates as in docs/how-to/many-machines.md, and name their folder in {TLS}"
         )
     private_text(folder / _KEY)
     return _security(folder / _AUTHORITY, folder / _CERTIFICATE, folder / _KEY)

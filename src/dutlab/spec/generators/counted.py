@@ -17,7 +17,7 @@ ONE_FLOW: Mapping[GeneratorFeature, str] = dict.fromkeys(
 NOT_TIMED: Mapping[GeneratorFeature, str] = {GeneratorFeature.LATENCY: "its frames carry no time that the sink could read"}
 EVENLY: Mapping[GeneratorFeature, str] = {GeneratorFeature.BURSTS: "its rate is of single frames, evenly"}
 NOT_SHARED: Mapping[GeneratorFeature, str] = {
-    GeneratorFeature.SHARED_PORTS: "a port does not say whose frames it counts, unless the links are driven one by one"
+    GeneratorFeature.SHARED_PORTS: "a port does not state whose frames it counts, unless the links are driven one by one"
 }
 PLAIN_UDP: Mapping[GeneratorFeature, str] = {**ONE_SIZE, **ONE_FLOW, **NOT_TIMED, **EVENLY, **NOT_SHARED}
 """Features that are missing in a program that sends one UDP flow of one frame size, without timestamps."""

@@ -117,7 +117,7 @@ class ArrayFailureWorkload(DriveWorkload):
             )
             yield setting, self.ramp + len(PHASES) * self.phase
 
-    def what_writes(self) -> Loc | None:
+    def writing_key(self) -> Loc | None:
         """Return the place of the options: the workload always writes, since a rebuild writes to a drive."""
         return ("options",)
 

@@ -171,11 +171,11 @@ class ConnectionsWorkload(WorkloadModel):
         return of
 
     def incompatibilities(self, bounds: Mapping[str, LinkBounds]) -> Iterator[tuple[Loc, str]]:
-        """Yield faults: more sources than the network of a link's source has room for, or a proxy that the link cannot reach."""
+        """Yield faults: more sources than the network of a link's source has free addresses for, or a proxy that the link cannot reach."""
         for name in dict.fromkeys(name for links in self.link_sets(bounds) for name in links if name in bounds):
             if self.to is not None and not bounds[name].through_dut:
                 yield ("to",), f"link {name} has no DUT between its ends, where a proxy could be"
             if self.to is not None and self.to.address is not None and (self.to.address.version == IPV6) != bounds[name].ipv6:
                 yield ("to", "address"), f"{self.to.address} is not of the version of IP that link {name} has"
             if self.sources > (most := bounds[name].most_sources):
-                yield ("sources",), f"{self.sources} addresses: the network at the source of link {name} has room for {most}"
+                yield ("sources",), f"{self.sources} addresses: the network at the source of link {name} has {most} free"

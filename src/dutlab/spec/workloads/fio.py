@@ -196,7 +196,7 @@ class FioWorkload(DriveWorkload):
             setting = FioSetting(options=options, job=self.job, writes=changes, ramp_s=self.ramp, duration_s=self.duration)
             yield setting, setting.loaded_s
 
-    def what_writes(self) -> Loc | None:
+    def writing_key(self) -> Loc | None:
         """Return the place of `rw` if the workload writes; None otherwise."""
         values = self.options.get("rw", ("",))
         return ("options", "rw") if any(writes({"rw": rw} if rw else {}, self.job) for rw in values) else None

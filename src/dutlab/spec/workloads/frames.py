@@ -182,7 +182,7 @@ class CarryingTraffic(FrameWorkload):
         return False
 
     def own_faults(self) -> Iterator[InitErrorDetails]:
-        """Check that the frames have room for the traffic, and that given addresses are used on one direction of one link."""
+        """Check that the frames are long enough for the traffic, and that given addresses are used on one direction of one link."""
         yield from super().own_faults()
         traffic = self.traffic
         if traffic.elsewhere and (self.sends_back or any(len(links) > 1 for links in self.links or ())):

@@ -104,7 +104,7 @@ class DriveWorkload(WorkloadModel):
         """Yield each setting of a set of drives, with its duration in seconds."""
 
     @abstractmethod
-    def what_writes(self) -> Loc | None:
+    def writing_key(self) -> Loc | None:
         """Return the place of the key that makes it write to drives; None where it only reads."""
 
     def count(self, every_link: Mapping[str, Any]) -> int:
@@ -127,11 +127,11 @@ class DriveWorkload(WorkloadModel):
             for name in () if isinstance(entry, str) else entry:
                 if name not in of_testbed:
                     yield ("drives", i), f"no drive {name!r} {did_you_mean(name, of_testbed)}"
-        if (at := self.what_writes()) is not None:
+        if (at := self.writing_key()) is not None:
             used = {name for names in self.sets(of_testbed) for name in names}
             for name in sorted(used & of_testbed.keys()):
                 if not of_testbed[name].destroy:
-                    yield at, f"writes to {name}, and the testbed does not say `destroy: yes` there: what is on it would be lost"
+                    yield at, f"writes to {name}, and the testbed lacks `destroy: yes` there: what is on it would be lost"
 
     def _sets_of(self, every_link: Mapping[str, Any]) -> list[LinkSet]:
         return self.sets(every_link.drives) if isinstance(every_link, TestbedBounds) else [()]

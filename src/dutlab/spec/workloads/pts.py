@@ -177,7 +177,7 @@ class PtsWorkload(DriveWorkload):
                 own = {"passes": self.passes, "block_sizes": self.block_sizes or BLOCKS, "reads_percent": self.reads_percent or MIXES}
         return [own]
 
-    def what_writes(self) -> Loc | None:
+    def writing_key(self) -> Loc | None:
         """Return the place of the whole workload, since every test writes."""
         return ()
 
@@ -188,9 +188,9 @@ class PtsWorkload(DriveWorkload):
         used = {name for names in self.sets(of_testbed) for name in names} & of_testbed.keys()
         for name in sorted(used):
             if self.purge != "none" and not of_testbed[name].purge:
-                yield ("purge",), f"purges {name}, and the testbed does not say `purge: yes` there: all of the drive would be erased"
+                yield ("purge",), f"purges {name}, and the testbed lacks `purge: yes` there: all of the drive would be erased"
             if self.write_cache != "as-found" and of_testbed[name].file is not None:
-                yield ("write_cache",), f"{name} is a file, which has no write cache of its own"
+                yield ("write_cache",), f"{name} is a file, which has no separate write cache"
 
 
 def _expected_s(setting: PtsSetting) -> float:

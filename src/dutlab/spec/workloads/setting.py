@@ -340,7 +340,7 @@ _T = TypeVar("_T")
 _BY_READS: Mapping[float | None, str] = {100: "read", 0: "write"}
 
 
-class Told(Generic[_T]):
+class ImportedField(Generic[_T]):
     """Field of an imported setting: the value under its name in the file; None if it is missing or of another type."""
 
     def __init__(self, *kinds: type[_T]) -> None:
@@ -357,7 +357,7 @@ class Told(Generic[_T]):
 class ImportedSetting(Setting):
     """Setting from a file of another tool."""
 
-    model_config = ConfigDict(ignored_types=(Told,))
+    model_config = ConfigDict(ignored_types=(ImportedField,))
     kind: Literal["imported"] = IMPORTED
     of: Annotated[str, ELSEWHERE]
     """Workload as which its figures are shown."""
@@ -372,10 +372,15 @@ class ImportedSetting(Setting):
         "warmup_mult": Words("warm-up at {}"),
     }
     """Words for names in files of many tools; the workload in `of` has words for the others."""
-    frame_mix, protocol, work = Told(str), Told(str), Told(str)
-    mtu, streams = Told(int), Told(int)
-    duration_s, rate_pps, rate_percent, reads_percent = Told(int, float), Told(int, float), Told(int, float), Told(int, float)
-    target_percent, threshold_percent, warmup_s = Told(int, float), Told(int, float), Told(int, float)
+    frame_mix, protocol, work = ImportedField(str), ImportedField(str), ImportedField(str)
+    mtu, streams = ImportedField(int), ImportedField(int)
+    duration_s, rate_pps, rate_percent, reads_percent = (
+        ImportedField(int, float),
+        ImportedField(int, float),
+        ImportedField(int, float),
+        ImportedField(int, float),
+    )
+    target_percent, threshold_percent, warmup_s = ImportedField(int, float), ImportedField(int, float), ImportedField(int, float)
 
     @property
     def workload(self) -> str:

@@ -1,4 +1,4 @@
-"""Workload `storage-latency`: latency of drives at given rates, in an open loop and beside it in fio's closed loop.
+"""Workload `storage-latency`: latency of drives at given rates, in an open loop, and for comparison in fio's closed loop.
 
 - storage-latency:
     drives: [each]
@@ -186,6 +186,6 @@ class StorageLatencyWorkload(DriveWorkload):
             )  # fmt: skip
             yield setting, setting.parts_s
 
-    def what_writes(self) -> Loc | None:
+    def writing_key(self) -> Loc | None:
         """Return the place of `reads_percent` if a mix has writes; None otherwise."""
         return place_of_writes(self.reads_percent)

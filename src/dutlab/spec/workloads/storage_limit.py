@@ -114,6 +114,6 @@ class StorageLimitWorkload(DriveWorkload):
             )  # fmt: skip
             yield setting, setting.points * (self.ramp + self.duration)
 
-    def what_writes(self) -> Loc | None:
+    def writing_key(self) -> Loc | None:
         """Return the place of `reads_percent` if a mix has writes; None otherwise."""
         return place_of_writes(self.reads_percent)

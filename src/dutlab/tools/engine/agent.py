@@ -9,7 +9,7 @@ import json
 import time
 from typing import Any, TypeVar
 
-from dutlab.ending import cancelled, to_its_end
+from dutlab.ending import cancelled, run_to_end
 from dutlab.errors import DutlabError, HostError, PortRefused, ToolFailed, ToolMissing
 from dutlab.hosts.host import Host, Process
 from dutlab.hosts.own_time import own_timeout
@@ -52,12 +52,12 @@ class Agent:
 
     @classmethod
     async def start(cls, host: Host, binary: str) -> Agent:
-        """Start the agent and get its greeting. Raises ToolMissing if it speaks another protocol, ToolFailed, HostError."""
+        """Start the agent and get its greeting. Raises ToolMissing if it uses another protocol, ToolFailed, HostError."""
         agent = cls(host, await host.spawn([binary, "agent"]))
         try:
-            agent.hello = agent._fitting("hello", Hello, _of_our_protocol(await agent._answer("hello"), host.name, binary))
+            agent.hello = agent._fitting("hello", Hello, _checked_hello(await agent._answer("hello"), host.name, binary))
         except BaseException:
-            await to_its_end(agent.close())
+            await run_to_end(agent.close())
             raise
         return agent
 
@@ -184,11 +184,11 @@ class _NoReplyError(Exception):
     """A line that is not part of the protocol."""
 
 
-def _of_our_protocol(hello: dict[str, Any], host: str, binary: str) -> dict[str, Any]:
-    """Return the greeting if it is of our protocol. Raises ToolMissing for another protocol, whatever else it says."""
+def _checked_hello(hello: dict[str, Any], host: str, binary: str) -> dict[str, Any]:
+    """Return the greeting if it is of our protocol. Raises ToolMissing for another protocol."""
     if (speaks := hello.get("protocol")) == PROTOCOL:
         return hello
-    why = f"{binary} speaks protocol {speaks}, this dutlab speaks {PROTOCOL}"
+    why = f"{binary} uses protocol {speaks}, this dutlab uses {PROTOCOL}"
     raise ToolMissing(why, tool=TOOL, host=host, remedy="install dutlab and its engine from one release")
 
 

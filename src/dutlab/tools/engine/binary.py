@@ -95,7 +95,7 @@ async def engine_on(host: Host, engine: EngineFile, folder: AbstractAsyncContext
             raise ToolMissing(
                 f"{path} arrived with SHA-256 {copy_digest}, not {digest}", tool=TOOL, host=host.name, remedy="check its disk"
             )
-        await _insist_that_it_runs(host, path)
+        await _require_runnable(host, path)
         yield path
 
 
@@ -122,7 +122,7 @@ async def _insist_on_same_system(host: Host) -> None:
         raise ToolMissing(f"the engine is built for {ours}, this host is {theirs}", tool=TOOL, host=host.name, remedy=remedy)
 
 
-async def _insist_that_it_runs(host: Host, path: str) -> None:
+async def _require_runnable(host: Host, path: str) -> None:
     try:
         await host.run([path, "--version"], timeout_s=_RUNS_S)
     except CommandFailed as e:

@@ -18,7 +18,7 @@ from ipaddress import IPv4Network, ip_address
 from typing import Any, TypeVar
 
 from dutlab.dut.mode import SeenProbe, UdpFlow
-from dutlab.ending import cancelled, to_its_end
+from dutlab.ending import cancelled, run_to_end
 from dutlab.errors import CommandFailed, ToolMissing
 from dutlab.events import Tell, nobody
 from dutlab.hosts.host import Host
@@ -115,7 +115,7 @@ class Engine:
             part = replace(self._part(directions, load, clocks), chains=offer.chains)
             heard = await part.carry_out(watches=watches, stop_after_lost=offer.stop_after_lost, begun=offer.begun)
             for watch, h in zip(watches, heard, strict=True):
-                watch.tell_whole(h.flow)
+                watch.report_finished(h.flow)
             after = await self._paths(directions)
             later = await self._clocks(directions)
         if not offer.broadcast_ratio and not offer.streams:  # the path's counters include broadcast frames, and all streams
@@ -248,7 +248,7 @@ class Engine:
             yield [f"{port}: {note}" for (_, port), reply in opened.items() for note in (reply.backend, *reply.notes)]
             await self._asked("close", Done, {of: {"port": str(of[1])} for of in opened})
         except BaseException:
-            await to_its_end(self.close())
+            await run_to_end(self.close())
             await self._still_there(directions)
             raise
 
@@ -285,7 +285,7 @@ class Engine:
         return arguments | {"cpu": mine if each > 1 else mine[0]}
 
     async def _still_there(self, directions: Sequence[Direction]) -> None:
-        """Check that all hosts answer. Raises HostError if one has vanished: that is then the cause, whatever failed first."""
+        """Check that all hosts answer. Raises HostError if one has vanished: that is the cause, even if another call failed first."""
         for host in _hosts_of(directions):
             await self._hosts[host].run(["true"], timeout_s=REPLY_S)
 

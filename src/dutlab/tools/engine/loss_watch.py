@@ -4,7 +4,7 @@ Frames in flight are not lost, and the two counters are never read at the same i
 newer one, and never count too many frames as lost:
 
 - A gap in the received sequence numbers is a lost frame or a reordered frame. It counts as lost if the frame has not arrived `OVERTAKEN_S`
-  later. Frames that arrived out of order since then are subtracted, whichever gap they filled.
+  later. Frames that arrived out of order since then are subtracted, for any gap that they filled.
 - If no frames arrive, there are no gaps. But a frame that was sent before a reading, and has not arrived a whole drain later, would also
   count as lost at the end of the trial.
 

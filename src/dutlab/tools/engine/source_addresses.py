@@ -35,7 +35,7 @@ class SourceAddresses:
             return [str(own.ip)]
         block = block_of(own, count - 1, [address.ip for address in link.addresses])
         if block is None:
-            raise ToolFailed(f"{own.network} has no room for {count - 1} more addresses", tool=TOOL, host=port.host)
+            raise ToolFailed(f"{own.network} has fewer than {count - 1} free addresses", tool=TOOL, host=port.host)
         host, version = self.hosts[port.host], f"-{own.version}"
         wanted = [str(address) for address in islice(block, count - 1)]
         there, place = await _seen(host, port.interface, version, str(block)), (str(port), str(block))

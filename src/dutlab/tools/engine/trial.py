@@ -96,7 +96,7 @@ class Part:
     ends_when_all_came: bool = False
     """True if nothing after the last frame matters: a port is read as soon as every frame has arrived there."""
     trial: int = field(default_factory=lambda: 1 + secrets.randbelow(2**16 - 1))
-    """Number in its probes: frames with another number are stale, whatever the clock of their sender."""
+    """Number in its probes: frames with another number are stale, for any clock of their sender."""
 
     async def carry_out(
         self, *, watches: Sequence[DirectionWatch] = (), stop_after_lost: int | None = None, begun: Callable[[], None] | None = None

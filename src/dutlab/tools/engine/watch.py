@@ -62,9 +62,9 @@ class DirectionWatch:
             self._enter("lost_pps", by.at_ns, self.losses.lost)
         if self._due([at for at, *_ in self._latencies], arrived.at_ns):
             self._latencies.append((arrived.at_ns, arrived.latency_count, arrived.latency_sum_ns))
-        self._tell_rates()
+        self._report_rates()
 
-    def _tell_rates(self) -> None:
+    def _report_rates(self) -> None:
         """Report the newest rate of each count, once the receiver has a new one too."""
         received = self._points.get("received_pps", [])
         if self.tell is None or len(received) <= self._told or received[-1].at_ns - self._told_ns < _NEARLY * SECOND_NS:
@@ -75,7 +75,7 @@ class DirectionWatch:
         if rates:
             self.tell(self.flow, rates)
 
-    def tell_whole(self, flow: Flow) -> None:
+    def report_finished(self, flow: Flow) -> None:
         """Report the rates of a finished load that was too short for readings."""
         if self.tell is not None and self._told < _READINGS_OF_A_RATE and flow.sent_seconds > 0:
             counts = {"offered_pps": flow.sent_frames, "received_pps": flow.received_frames, "lost_pps": flow.lost_frames}

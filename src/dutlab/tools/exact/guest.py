@@ -26,7 +26,7 @@ from dutlab.hosts.initramfs import (
     folders_above,
     program_entries,
     unpacked,
-    with_what_they_need,
+    with_dependencies,
 )
 from dutlab.hosts.programs import ETHTOOL, IP, NFT, TC, Program
 from dutlab.spec.named_mixes import FCS_BYTES
@@ -308,7 +308,7 @@ def _modules(modules: Path, release: str) -> Entries:
     wanted = [
         Path(p).name.partition(".")[0] for name, p in by_name.items() if name in _NEEDED or name in CIPHERS or name.startswith(_OTHERS)
     ]
-    paths = with_what_they_need(modules, wanted)
+    paths = with_dependencies(modules, wanted)
     entries: Entries = {}
     for path in paths:
         place = f"lib/modules/{release}/{_plain(path.relative_to(modules))}"

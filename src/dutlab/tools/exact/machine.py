@@ -1,7 +1,7 @@
 """Simulated machine: QEMU's software emulation, in which each instruction takes one nanosecond of the guest's clock.
 
 Everything that could differ between two boots is fixed: the random seed, the date, and the clock, which only instructions advance. So the
-same files give the same figures to the last digit, whatever else the host does. A guest is booted once for its files, pauses itself by a
+same files give the same figures to the last digit, under any load of the host. A guest is booted once for its files, pauses itself by a
 device, and is saved; each trial continues from there. QEMU is controlled over its standard input (QMP) and ends with its host.
 """
 

@@ -83,7 +83,7 @@ class _Place:
             place = self.below[function] = _Place(function, self)
         return place
 
-    def goes_back_to(self, function: str) -> _Place:
+    def caller_named(self, function: str) -> _Place:
         """Return the nearest caller that is `function`. If it was called before the log began, it gets a place below the root."""
         place = self
         while place.above is not None:
@@ -141,7 +141,7 @@ class FrameLog:
             if function != here.function:
                 self._frame[here] = self._frame.get(here, 0) + run
                 run = 0
-                here = here.calls(function) if is_entry else here.goes_back_to(function)
+                here = here.calls(function) if is_entry else here.caller_named(function)
                 if is_entry and function == _SENT and here.above is not None and here.above.function.startswith(_GENERATOR):
                     self._end_frame()
                 elif function.startswith(_INTERRUPTS):
@@ -209,7 +209,7 @@ class Tracer:
     async def _begin(self, monitor: Monitor, console: str) -> None:
         if self._symbols is None:
             self._symbols = Symbols(symbols_in(console))
-        await _one_by_one(monitor, "on")
+        await _set_single_stepping(monitor, "on")
         self._reading = asyncio.create_task(asyncio.to_thread(_read, self._pipe, FrameLog(self._symbols)))
         await monitor.command(f'logfile "{self._pipe}"')
         await monitor.command("log exec")
@@ -217,13 +217,13 @@ class Tracer:
     async def _end(self, monitor: Monitor, reading: asyncio.Task[PassProfile]) -> None:
         await monitor.command("log none")
         await monitor.command("logfile /dev/null")  # without this, a QEMU that traces to its log keeps the file open
-        await _one_by_one(monitor, "off")
+        await _set_single_stepping(monitor, "off")
         async with asyncio.timeout(_CLOSES_S):
             self.profiles.append(await asyncio.shield(reading))
         self._reading = None
 
     async def end(self) -> None:
-        """End the log, whatever has happened."""
+        """End the log in any case."""
         if self._reading is not None:
             with contextlib.suppress(OSError):  # a reader that waits for QEMU gets the end of the file instead
                 os.close(os.open(self._pipe, os.O_WRONLY | os.O_NONBLOCK))
@@ -241,7 +241,7 @@ async def tracer(folder: Path) -> AsyncIterator[Tracer]:
             await new_tracer.end()
 
 
-async def _one_by_one(monitor: Monitor, switch: str) -> None:
+async def _set_single_stepping(monitor: Monitor, switch: str) -> None:
     """Switch blocks of one instruction on or off, by the command of QEMU 8.1 and later or the older one. Raises ValueError."""
     complaint = await monitor.command(f"one-insn-per-tb {switch}")
     if complaint and (complaint := await monitor.command(f"singlestep {switch}")):

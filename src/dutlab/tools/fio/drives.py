@@ -120,14 +120,14 @@ async def find_own_array(host: Host, path: str, mode: str, drives: Mapping[str, 
     return {ARRAY: FoundDrive(f"{host.name}:{ARRAY}", device_path, size, {**_facts(device), "array_of": path}, in_use=tuple(uses))}
 
 
-def insist_unused(found: Mapping[str, FoundDrive]) -> None:
+def require_unused_drives(found: Mapping[str, FoundDrive]) -> None:
     """Check that none of these drives is in use. Raises TestbedError with every reason not to write to one."""
     if used := [f"{drive.name} ({drive.path}): {why}" for drive in found.values() for why in drive.in_use]:
         remedy = "nothing was written; end its use, and erase by hand what is not needed (wipefs -a), or name another drive"
         raise TestbedError("\n".join(used), remedy=remedy)
 
 
-def insist_within(cells: Iterable[Cell], found: Mapping[str, FoundDrive]) -> None:
+def require_space_on_drives(cells: Iterable[Cell], found: Mapping[str, FoundDrive]) -> None:
     """Check that every job (`numjobs`, `offset_increment`) begins within its drive. Raises TestbedError."""
     faults = {}
     for cell in cells:

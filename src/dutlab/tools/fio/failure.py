@@ -1,7 +1,7 @@
 """Workload `array-failure`: one fio job on an array while its last drive fails, is added again and is rebuilt; figures of each phase.
 
 Phases begin and end by the host's own clock. A second belongs to a phase if it is wholly inside it; the time that a command takes belongs
-to no phase. Whatever happens, the drive is added again, and the array is complete before the trial ends.
+to no phase. In any case the drive is added again, and the array is complete before the trial ends.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from dataclasses import dataclass, field
 from math import ceil, floor
 
 from dutlab.dut.mdraid import Failing, array_of
-from dutlab.ending import to_its_end
+from dutlab.ending import run_to_end
 from dutlab.errors import HostError, MeasurementError
 from dutlab.methods.ports import Measured, Row
 from dutlab.plan.cell import Cell
 from dutlab.spec.workloads.array_failure import PHASES, ArrayFailureSetting
 from dutlab.subject import of_part, part_figure
 from dutlab.tools.fio.histogram import percentiles
-from dutlab.tools.fio.meanwhile import HostReading, Meanwhile, cores_between, read_lines, rebuilds, watched
+from dutlab.tools.fio.meanwhile import HostReading, HostReadings, cores_between, read_lines, rebuilds, watched
 from dutlab.tools.fio.output import histograms_over_time
 from dutlab.tools.fio.program import doubts_of, drives_of, facts_of, run_during
 from dutlab.tools.generator_tool import GeneratorSite
@@ -40,7 +40,7 @@ class _Film:
 
     setting: ArrayFailureSetting
     failing: Failing
-    watch: Meanwhile
+    watch: HostReadings
     spans: dict[str, tuple[float, float]] = field(default_factory=dict)
     """Phase → its start and end."""
 
@@ -86,10 +86,10 @@ async def measure(site: GeneratorSite, cell: Cell) -> Measured:
             fio_result = await run_during(site, drives_by_host, setting.load, film.play)
         finally:
             with contextlib.suppress(HostError):  # the trial's own error is raised; the check of the mode reports this one
-                await to_its_end(failing.heal())
+                await run_to_end(failing.heal())
     raw = {**fio_result.raw, _HOST: watch.raw, _SPANS: json.dumps(film.spans).encode()}
     facts = facts_of(drives_by_host, fio_result)
-    rows = _film_of(raw, watch.readings, film.spans)
+    rows = _timeline_of(raw, watch.readings, film.spans)
     figures = figures_of(rows, film.spans, watch.readings, member_bytes(facts))
     return Measured(
         figures={cell.link_label: figures},
@@ -113,7 +113,7 @@ def again(raw: Mapping[str, bytes], facts: Mapping[str, str]) -> dict[str, float
     begin_s, end_s = spans["rebuilding"]
     if next((one.at_s for one in readings if one.at_s > begin_s and one.whole), None) != end_s:
         raise ValueError("the array was complete at a time other than in the phases")
-    return figures_of(_film_of(raw, readings, spans), spans, readings, member_bytes(facts))
+    return figures_of(_timeline_of(raw, readings, spans), spans, readings, member_bytes(facts))
 
 
 def member_bytes(facts: Mapping[str, str]) -> int:
@@ -122,7 +122,7 @@ def member_bytes(facts: Mapping[str, str]) -> int:
     return 1024 * int(sizes.get("dutlab-2_component_size") or sizes.get("dutlab_component_size") or 0)
 
 
-def _film_of(raw: Mapping[str, bytes], readings: Sequence[HostReading], spans: Spans) -> list[Second]:
+def _timeline_of(raw: Mapping[str, bytes], readings: Sequence[HostReading], spans: Spans) -> list[Second]:
     logs = [data for log, data in raw.items() if log.endswith("_clat_hist.log")]
     return timeline([row for data in logs for row in histograms_over_time(data)], readings, spans)
 

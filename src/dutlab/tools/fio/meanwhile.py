@@ -111,7 +111,7 @@ def host_cores(spans: Mapping[str, tuple[float, float]], readings: Mapping[str, 
     return {"host_cpu_cores": sum(known)} if known and len(known) == len(cores) else {}
 
 
-class Meanwhile:
+class HostReadings:
     """Readings of one host so far."""
 
     def __init__(self, host: Host) -> None:
@@ -154,10 +154,10 @@ class Meanwhile:
 
 
 @contextlib.asynccontextmanager
-async def watched(host: Host, array: str = "", failing: str = "") -> AsyncIterator[Meanwhile]:
+async def watched(host: Host, array: str = "", failing: str = "") -> AsyncIterator[HostReadings]:
     """Read the state of `host` while the block runs. `array` is a device; `failing` is its md device. Raises HostError."""
     process = await host.spawn(["sh", "-c", _LOOP, "dutlab", str(EVERY_S), array, failing])
-    meanwhile = Meanwhile(host)
+    meanwhile = HostReadings(host)
     following = asyncio.ensure_future(meanwhile.follow(process))
     try:
         yield meanwhile

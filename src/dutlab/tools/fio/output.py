@@ -100,7 +100,7 @@ class JobOutput:
     """Verdict of fio on steady state, if the job asks for one."""
 
     @property
-    def went_on(self) -> bool:
+    def continued_after_errors(self) -> bool:
         """True if I/Os failed and the job continued: fio then reports the first error as the job's, with complete figures."""
         return self.errors > 0 and self.ios > 0 and self.options.get("continue_on_error", "none") not in ("none", "0", "")
 
@@ -353,7 +353,7 @@ def _threads(options: Mapping[str, str], all_ms: float | None, lasted_ms: float)
     """Return the number of threads of one entry; None if unknown.
 
     fio divides CPU time by the summed time of all threads (`job_runtime`; stat.c, sum_thread_stats). With group_reporting one entry covers
-    all threads of a job, and the report does not say so. Before 3.0 the summed time is missing; then the options give the number.
+    all threads of a job, and the report does not state it. Before 3.0 the summed time is missing; then the options give the number.
     """
     if all_ms and lasted_ms >= _LEAST_MS:
         return max(1, round(all_ms / lasted_ms))

@@ -17,12 +17,12 @@ from typing import Self
 
 from dutlab.bounds import FETCHED_BYTES
 from dutlab.doubts import Doubt, DoubtKind
-from dutlab.ending import cancelled, to_its_end
+from dutlab.ending import cancelled, run_to_end
 from dutlab.errors import MeasurementError, TestbedError, ToolFailed, ToolMissing
 from dutlab.events import Tell
 from dutlab.hosts.host import NO_SUCH_PROGRAM, Done, Host
 from dutlab.hosts.private_folder import held_folder
-from dutlab.hosts.programs import Program, all_there, how_to_install, versions_of
+from dutlab.hosts.programs import Program, all_there, install_command, versions_of
 from dutlab.methods.ports import Measured, ToolReading
 from dutlab.plan.cell import Cell
 from dutlab.spec.drives import DriveSpec
@@ -32,7 +32,7 @@ from dutlab.spec.workloads.on_drives import DriveSetting
 from dutlab.subject import joined
 from dutlab.tools.engine.binary import EngineFile, engine_on, find_engine
 from dutlab.tools.fio.arrivals import missed
-from dutlab.tools.fio.drives import FoundDrive, find, find_array, find_own_array, insist_unused, insist_within
+from dutlab.tools.fio.drives import FoundDrive, find, find_array, find_own_array, require_space_on_drives, require_unused_drives
 from dutlab.tools.fio.meanwhile import HOST_LOG, host_cores, watched
 from dutlab.tools.fio.output import JobOutput, cached_reads, jobs_of, of_results, rates_now, readings, span_of, total, version_of
 from dutlab.tools.generator_tool import GeneratorSite
@@ -126,8 +126,8 @@ async def look(site: GeneratorSite, cells: Sequence[Cell]) -> None:
     for host, drives in _by_host(site, dict.fromkeys(name for cell in cells for name in cell.links)).items():
         try:
             drive_by_name = await find(site.hosts[host], drives, written={name for name in drives if f"{host}:{name}" in written})
-            insist_unused(drive_by_name)
-            insist_within([cell for cell in cells if cell.mode not in site.arrays], drive_by_name)
+            require_unused_drives(drive_by_name)
+            require_space_on_drives([cell for cell in cells if cell.mode not in site.arrays], drive_by_name)
         except TestbedError as error:
             faults.append(str(error))
     if faults:
@@ -185,8 +185,8 @@ async def drives_of(site: GeneratorSite, cell: Cell) -> Found:
             else:
                 drives_by_host[name] = await find_array(host, array)
             if written:
-                insist_unused(drives_by_host[name])
-            insist_within([cell], drives_by_host[name])
+                require_unused_drives(drives_by_host[name])
+            require_space_on_drives([cell], drives_by_host[name])
     except TestbedError as error:
         raise MeasurementError(str(error)) from error
     return drives_by_host
@@ -292,12 +292,12 @@ async def _one(
             logs = _logs((await host.run(["sh", "-c", _READ_LOGS, "dutlab", folder], most_bytes=FETCHED_BYTES)).stdout)
         finally:
             if files := [d.path for d in drives.values() if d.is_file and not d.stays]:
-                await to_its_end(host.run(["rm", "-f", "--", *files], check=False))
+                await run_to_end(host.run(["rm", "-f", "--", *files], check=False))
     raw = {f"fio-{name}.json": report, f"fio-{name}-job.fio": text.encode()}
     raw |= {f"fio-{name}-{log}": data for log, data in logs.items()}
     version, jobs, cached = _jobs_of(name, done, report, raw, ended=act is not None)
     if missing := await _gone(host, drives):
-        why = f"{', '.join(missing)} is gone at the end of the trial, whatever fio could read until then"
+        why = f"{', '.join(missing)} is gone at the end of the trial, although fio could read until then"
         raise ToolFailed(why, tool=TOOL, host=name, remedy="see the kernel's log of that host", raw=raw)
     doubts = [Doubt(DoubtKind.PAGE_CACHE, detail=why) for why in (*(job.buffered for job in jobs), cached) if why]
     if errors := sum(job.errors for job in jobs):
@@ -335,7 +335,7 @@ def _jobs_of(name: str, done: Done, report: bytes, raw: Mapping[str, bytes], *, 
         said = done.complaint
         raise ToolFailed(f"{error}{f'; it said: {said}' if said else ''}", tool=TOOL, host=name, raw=raw) from error
     for job in jobs:
-        if (job.error or (done.status != 0 and not ended)) and not job.went_on:
+        if (job.error or (done.status != 0 and not ended)) and not job.continued_after_errors:
             why = os.strerror(job.error) if job.error in errno.errorcode else f"status {done.status}"
             raise ToolFailed(f"{job.name}: {why}{f': {done.complaint}' if done.complaint else ''}", tool=TOOL, host=name, raw=raw)
     if not any(job.ios for job in jobs):
@@ -371,7 +371,7 @@ def _by_host(site: GeneratorSite, names: Iterable[str]) -> dict[str, dict[str, D
 async def _version(host: Host) -> str:
     done = await host.run([TOOL, "--version"], check=False)
     if done.status == NO_SUCH_PROGRAM:
-        raise ToolMissing("fio is not installed", tool=TOOL, host=host.name, remedy=how_to_install(host, FIO.package))
+        raise ToolMissing("fio is not installed", tool=TOOL, host=host.name, remedy=install_command(host, FIO.package))
     text = done.text.strip().removeprefix("fio-")
     numbers = tuple(int(word) for word in text.split("-")[0].split(".")[:2] if word.isdecimal())
     if len(numbers) < len(OLDEST) or numbers < OLDEST:

@@ -136,7 +136,7 @@ async def _histogram(course: PtsParts) -> None:
 
 
 async def _saturation(course: PtsParts) -> None:
-    """Write until steady, for the time or until the capacities are written, whichever is first; then measure response times."""
+    """Write until steady, for the time or until the capacities are written, until the first of these; then measure response times."""
     setting = course.setting
     cell_s = setting.cell_s or setting.duration_s
     for number in range(1, ceil(setting.duration_s / cell_s) + 1):

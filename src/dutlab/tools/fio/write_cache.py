@@ -1,7 +1,7 @@
 """Volatile write cache of a drive: read it, and set it with an undo that is in the journal first.
 
 SATA and SAS drives: the kernel's `cache_type` of the disk, which sends MODE SELECT to the drive (drivers/scsi/sd.c). NVMe: feature 06h, by
-nvme-cli. The kernel's `queue/write_cache` is not used: it changes what the kernel believes of a drive, not the drive.
+nvme-cli. The kernel's `queue/write_cache` is not used: it changes the kernel's setting for a drive, not the drive.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ nvme set-feature "$1" -f 6 -v "$value"
 
 
 async def state_of(host: Host, drive: FoundDrive) -> str:
-    """Return `on`, `off`, or UNKNOWN if the drive does not say. Raises HostError."""
+    """Return `on`, `off`, or UNKNOWN if the drive does not report it. Raises HostError."""
     if drive.is_file:
         return UNKNOWN
     return (await host.run(["sh", "-c", _READ, "dutlab", drive.path])).text.strip() or UNKNOWN

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dutlab.hosts.shared_link import insist_off_networks_in_use
+from dutlab.hosts.shared_link import refuse_networks_in_use
 from dutlab.methods.ports import Offer, Outcome
 from dutlab.spec.links import Link
 from dutlab.tools.generator_tool import GeneratorSite, GeneratorTool
@@ -37,4 +37,4 @@ class GuardedGenerator:
     async def _insist(self, link: Link) -> None:
         allow = [address.network for other in self._place.testbed.links.values() for address in other.addresses]
         for port in (link.source, link.sink):
-            await insist_off_networks_in_use(self._place.hosts[port.host], port.interface, allow)
+            await refuse_networks_in_use(self._place.hosts[port.host], port.interface, allow)

@@ -25,7 +25,7 @@ from dutlab.spec.links import Link
 from dutlab.spec.mixes import sizes_in_words
 from dutlab.tools.engine.directions import directions_of
 from dutlab.tools.engine.load import Direction
-from dutlab.tools.generator_tool import GeneratorSite, GeneratorTool, both_ends, insist_that_it_sent
+from dutlab.tools.generator_tool import GeneratorSite, GeneratorTool, both_ends, require_sent_frames
 from dutlab.tools.generators.ipgen_benchmark import TOOL, BenchmarkRun, run_benchmark, version_of
 from dutlab.tools.generators.ipgen_log import IpgenSecond, parse_log
 from dutlab.units import Seconds
@@ -97,7 +97,7 @@ class Ipgen:
         if moving := still_moving(measured[-1]):
             doubts.append(Doubt(DoubtKind.TOOL_INCOMPLETE, moving, direction.name))
         asked = None if offer.rate is None else flow.intended_frames
-        insist_that_it_sent(flow.sent_frames, asked=asked, tool=TOOL, host=host.name, raw=raw)
+        require_sent_frames(flow.sent_frames, asked=asked, tool=TOOL, host=host.name, raw=raw)
         incomplete = [Doubt(DoubtKind.TOOL_INCOMPLETE, "; ".join(faults), direction.name)] if faults else []
         return Outcome(
             flows=(flow,),

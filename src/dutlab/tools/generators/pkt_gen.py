@@ -21,7 +21,7 @@ from dutlab.spec.mixes import sizes_in_words
 from dutlab.tools.engine.directions import directions_of
 from dutlab.tools.engine.load import DESTINATION_PORT, Direction
 from dutlab.tools.gate import Gate
-from dutlab.tools.generator_tool import GeneratorSite, GeneratorTool, insist_that_it_sent
+from dutlab.tools.generator_tool import GeneratorSite, GeneratorTool, require_sent_frames
 from dutlab.tools.generators.pkt_gen_log import ROUND_S, PktGenLog, matched, parse
 from dutlab.tools.path_counters import strangers_among
 from dutlab.units import FCS_BYTES, FrameBytes, Pps, Seconds
@@ -161,7 +161,7 @@ def flow_of(heard: PktGenOutputs, size: FrameBytes, *, asked: int | None) -> Flo
                 f"ended with {done.status} and no account of its frames: {done.reason}", tool=TOOL, host=done.host, raw=heard.raw
             )
     assert sent is not None and received is not None  # noqa: S101, PT018 -- checked above
-    insist_that_it_sent(sent.packets, asked=asked, tool=TOOL, host=heard.sender.host, raw=heard.raw)
+    require_sent_frames(sent.packets, asked=asked, tool=TOOL, host=heard.sender.host, raw=heard.raw)
     wanted, strangers = max(sent.packets, asked or 0), strangers_among(received.packets, sent=sent.packets)
     return Flow.counted(
         heard.direction.name, asked=wanted, sent=sent.packets, received=received.packets - strangers, seconds=sent.seconds,

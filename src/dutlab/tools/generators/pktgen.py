@@ -10,7 +10,7 @@ import re
 import shlex
 from collections.abc import Sequence
 
-from dutlab.ending import to_its_end
+from dutlab.ending import run_to_end
 from dutlab.errors import ToolFailed, ToolMissing
 from dutlab.hosts.host import Done, Host
 from dutlab.spec.generators import GeneratorModel
@@ -65,7 +65,7 @@ class Pktgen:
             done = self._whole(host, await host.run(["cat", *files], check=False))
         finally:
             idle = "; ".join(f"echo rem_device_all > {FOLDER}/kpktgend_{core}" for core in set(cores))
-            await to_its_end(host.run(["sh", "-c", idle], check=False))
+            await run_to_end(host.run(["sh", "-c", idle], check=False))
         raw = {f"pktgen-{direction.name}.txt": done.stdout}
         frames, seconds = read_results(done.text, len(cores), host=host.name, raw=raw)
         return SendReport(frames, seconds, raw)

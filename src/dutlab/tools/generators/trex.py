@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from dutlab.doubts import Doubt, DoubtKind
-from dutlab.ending import cancelled, to_its_end
+from dutlab.ending import cancelled, run_to_end
 from dutlab.errors import CommandFailed, HostError, ToolFailed, ToolMissing
 from dutlab.hosts.host import Done, Host, Process
 from dutlab.hosts.own_time import own_timeout
@@ -34,7 +34,7 @@ from dutlab.spec.generators.trex import TrexModel
 from dutlab.spec.mixes import sizes_in_words
 from dutlab.tools.engine.directions import direction_of, directions_of
 from dutlab.tools.engine.load import Direction
-from dutlab.tools.generator_tool import GeneratorSite, GeneratorTool, both_ends, insist_that_it_sent
+from dutlab.tools.generator_tool import GeneratorSite, GeneratorTool, both_ends, require_sent_frames
 from dutlab.tools.generators.trex_words import TrexPort, config_of, streams_of
 from dutlab.tools.path_counters import strangers_among
 from dutlab.units import Seconds
@@ -156,7 +156,7 @@ class Trex:
         except (KeyError, TypeError, ValueError) as e:
             raise ToolFailed(f"its counters cannot be read: {e!r}", tool=TOOL, host=self._host.name, raw=raw) from e
         asked = None if offer.rate is None else round(offer.rate * offer.duration)
-        insist_that_it_sent(sent, asked=asked, tool=TOOL, host=self._host.name, raw=raw)
+        require_sent_frames(sent, asked=asked, tool=TOOL, host=self._host.name, raw=raw)
         wanted, strangers = max(sent, asked or 0), strangers_among(came, sent=sent)
         mean = sent_bytes / sent if self._model.profile and sent else offer.mix.mean
         return Flow.counted(
@@ -170,7 +170,7 @@ class Trex:
         try:
             await self._start()
         except BaseException:
-            await to_its_end(self.close())
+            await run_to_end(self.close())
             raise
         assert self._client is not None  # noqa: S101 -- _start() made it or has raised
         return self._client
@@ -193,7 +193,7 @@ class Trex:
         try:
             hello = await self._connected(self._client)
         except ToolFailed as e:
-            raise ToolFailed(f"{e.what}{await self._server_said()}", tool=TOOL, host=host.name, raw=e.raw) from e
+            raise ToolFailed(f"{e.what}{await self._server_output()}", tool=TOOL, host=host.name, raw=e.raw) from e
         self._facts = {f"trex_{name}": str(hello[name]) for name in ("version", "python") if name in hello}
         if hello.get("ports", 0) < (needed := 2 * len(self._place.testbed.links)):
             what = f"its server has {hello.get('ports')} ports, the testbed's links need {needed}"
@@ -233,7 +233,7 @@ class Trex:
                 raise
             return "00:00:00:00:00:00"
 
-    async def _server_said(self) -> str:
+    async def _server_output(self) -> str:
         if self._server is None:
             return ""
         done = await self._server.end()

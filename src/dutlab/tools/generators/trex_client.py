@@ -76,7 +76,7 @@ class Conversation:
         late = self.wait(senders, request["duration_s"] * (1 + LATE_SHARE) + LATE_S)
         seconds = time.monotonic() - began
         time.sleep(request["drain_s"])
-        stats, still = self.stand_still(ports)
+        stats, still = self.wait_for_stable_counters(ports)
         counters = {str(port): counters_of(stats, port) for port in ports}
         whole = stats.get("global", {})
         warnings += still
@@ -110,9 +110,9 @@ class Conversation:
         self.client.start(ports=left, mult="{}pps".format(PUSH_PPS), duration=PUSH_S, force=True)  # noqa: UP032 -- as above
         self.wait(left, PUSH_S + LATE_S)
         self.left.difference_update(left)
-        return self.stand_still(ports)[1]
+        return self.wait_for_stable_counters(ports)[1]
 
-    def stand_still(self, ports: List[int]) -> Tuple[Any, List[str]]:
+    def wait_for_stable_counters(self, ports: List[int]) -> Tuple[Any, List[str]]:
         """Return the statistics once the counters of these ports no longer change, with a warning if they never stop."""
         longest = time.monotonic() + LONGEST_STILL_S
         stats = self.client.get_stats()

@@ -47,7 +47,7 @@ class XdpTrafficgen:
             what = "is not installed" if done.status == NO_SUCH_PROGRAM else "reports no version"
             raise ToolMissing(f"xdp-trafficgen {what}", tool=TOOL, host=host.name, remedy=INSTALL)
         tried = await run_for(host, [PROGRAM, "udp", "-n", "1", "lo"], PROBE_S, tool=TOOL)
-        if why := why_unable(tried):
+        if why := failure_line(tried):
             remedy = "install xdp-tools that know this kernel, or use another generator"
             raise ToolMissing(f"xdp-trafficgen {match[1]} does not work with this kernel: {why}", tool=TOOL, host=host.name, remedy=remedy)
         return match[1]
@@ -60,7 +60,7 @@ class XdpTrafficgen:
             raise ToolFailed(what, tool=TOOL, host=host.name, remedy=f"write frame_sizes: [{SHORTEST_FRAME}], or install xdp-tools 1.5")
         done = await run_for(host, command(direction, asked, self._model.streams), float(asked.seconds), tool=TOOL)
         raw = {f"xdp-trafficgen-{direction.name}.txt": done.stdout + done.stderr}
-        if (why := why_unable(done)) or done.status not in {0, ENDED_BY_TIMEOUT}:
+        if (why := failure_line(done)) or done.status not in {0, ENDED_BY_TIMEOUT}:
             raise ToolFailed(why or f"ended with {done.status} and no reason given", tool=TOOL, host=host.name, raw=raw)
         return SendReport(None, float(asked.seconds), raw)
 
@@ -75,7 +75,7 @@ def command(direction: Direction, asked: SendOrder, streams: int) -> list[str]:
     return [*argv, direction.sends_on.interface]
 
 
-def why_unable(done: Done) -> str:
+def failure_line(done: Done) -> str:
     """Return the first line that says that it cannot work; empty if there is none."""
     lines = (done.text + "\n" + done.errors).splitlines()
     return next((line.strip() for line in lines if _UNABLE.search(line)), "")

@@ -99,14 +99,14 @@ def read_ends(client: Done, server: Done, length: int, raw: Mapping[str, bytes])
     if not total and not received:
         older = _before_3_11(document, server, length)
         result = replace(older, out_of_order=out_of_order, raw=raw, repairs=[*repairs, *older.repairs])
-        return _after_warm_up(result, document, server)
+        return _without_warm_up(result, document, server)
     sent, came, seconds = total.get("packets"), received.get("bytes"), total.get("seconds")
     if not isinstance(sent, int) or not isinstance(came, int) or not isinstance(seconds, int | float) or seconds <= 0:
-        raise UnreadableError("its report does not say what was sent and received (end.sum_sent.packets, end.sum_received.bytes)")
-    return _after_warm_up(Sent(sent, came // length, out_of_order, float(seconds), raw, repairs), document, server)
+        raise UnreadableError("its report does not state what was sent and received (end.sum_sent.packets, end.sum_received.bytes)")
+    return _without_warm_up(Sent(sent, came // length, out_of_order, float(seconds), raw, repairs), document, server)
 
 
-def _after_warm_up(found: Sent, document: Mapping[str, Any], server: Done) -> Sent:
+def _without_warm_up(found: Sent, document: Mapping[str, Any], server: Done) -> Sent:
     server_counts = _seen_by(server) if number(member(member(document, "start"), "test_start"), "omit") else {}
     packets, missed = number(server_counts, "packets"), server_counts.get("lost_packets")
     if not packets or not isinstance(missed, int):
@@ -126,7 +126,7 @@ def _before_3_11(document: Mapping[str, Any], server: Done, length: int) -> Sent
     sums = sums_of(document)
     size, seconds, came = (number(of, key) for of, key in ((sums.sent, "bytes"), (sums.sent, "seconds"), (sums.received, "packets")))
     if size is None or came is None or not seconds:
-        raise UnreadableError("its report does not say what was sent and received (end.sum.bytes, packets, lost_packets)")
+        raise UnreadableError("its report does not state what was sent and received (end.sum.bytes, packets, lost_packets)")
     sent = int(size // length)
     repairs = [*sums.repairs, *([f"its count of lost datagrams is below zero: {sums.below_zero}"] if sums.below_zero else [])]
     server_counts = _seen_by(server)

@@ -217,7 +217,7 @@ def sums_of(document: Mapping[str, Any], *, back: bool = False) -> Sums:
     """
     start, end, suffix = member(document, "start"), member(document, "end"), BACK if back else ""
     sent, received, both = (member(end, f"{name}{suffix}") for name in ("sum_sent", "sum_received", "sum"))
-    if _is_both_ways(end) and not has_back(document):
+    if _is_bidirectional(end) and not has_back(document):
         raise UnreadableError("it measured both directions at once (--bidir), and before 3.11 its report has the sum of only one")
     packets, counted, jitter_ms = number(both, "packets"), both.get("lost_packets"), number(both, "jitter_ms")
     is_below = isinstance(counted, int) and counted < 0
@@ -226,7 +226,7 @@ def sums_of(document: Mapping[str, Any], *, back: bool = False) -> Sums:
     sends = is_server == (is_reverse(document) != back)
     loss = min(1.0, lost / packets) if packets and lost is not None else None
     omits = number(member(start, "test_start"), "omit")
-    repairs = [] if omits else _more_than_all(packets, lost)
+    repairs = [] if omits else _loss_exceeds_total(packets, lost)
     if not sent and not received and packets is not None and lost is not None:
         came = max(0.0, packets - lost)
         if not is_server:
@@ -268,7 +268,7 @@ def _lost_payload(sent: Mapping[str, Any], received: Mapping[str, Any]) -> float
     return max(0.0, 1 - (number(received, "bytes") or 0.0) / size) if size else 0.0
 
 
-def _more_than_all(packets: float | None, lost: float | None) -> list[str]:
+def _loss_exceeds_total(packets: float | None, lost: float | None) -> list[str]:
     """Return a fault if more datagrams are counted as lost than in all."""
     return [f"it counts {lost:.0f} datagrams as lost of {packets:.0f}"] if packets and lost is not None and lost > packets else []
 
@@ -324,7 +324,7 @@ def is_reverse(document: Mapping[str, Any]) -> bool:
     return member(member(document, "start"), "test_start").get("reverse") == 1
 
 
-def _is_both_ways(end: Mapping[str, Any]) -> bool:
+def _is_bidirectional(end: Mapping[str, Any]) -> bool:
     """Return whether there are streams of both directions; before 3.7 no stream states its direction."""
     streams = end.get("streams")
     ends = [e for s in streams if isinstance(s, Mapping) for e in s.values() if isinstance(e, Mapping)] if isinstance(streams, list) else []

@@ -72,7 +72,7 @@ class Iperf3Lengths:
         return Measured(figures=figures, tables={"lengths": rows}, raw=raw, notes=notes, doubts=tuple(doubts))
 
     async def _path_mtus(self, cell: Cell) -> tuple[dict[str, int], list[str]]:
-        """Return the path MTU of each link; if pings are not answered, the MTU of its ports, and a note that says so."""
+        """Return the path MTU of each link; if pings are not answered, the MTU of its ports, and a note that states it."""
         try:
             record = await Ping(self._hosts, self._testbed).path_mtu(cell)
         except MeasurementError as e:

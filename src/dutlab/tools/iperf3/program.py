@@ -11,7 +11,7 @@ from dutlab.bounds import OUTPUT_BYTES
 from dutlab.ending import cancelled
 from dutlab.errors import CommandTimedOut, ToolFailed, ToolMissing
 from dutlab.hosts.host import NO_SUCH_PROGRAM, Done, Host, Process
-from dutlab.hosts.programs import how_to_install
+from dutlab.hosts.programs import install_command
 from dutlab.reason import reason_in
 from dutlab.tools.iperf3 import json_output
 
@@ -30,11 +30,11 @@ async def version_of(host: Host, oldest: tuple[int, int] = OLDEST, why: str = ""
     """Return the version, as in `3.12`. Raises ToolMissing; `why` says what needs `oldest`."""
     done = await host.run([PROGRAM, "--version"], check=False)
     if done.status == NO_SUCH_PROGRAM:
-        raise ToolMissing("iperf3 is not installed", tool=TOOL, host=host.name, remedy=how_to_install(host, TOOL))
+        raise ToolMissing("iperf3 is not installed", tool=TOOL, host=host.name, remedy=install_command(host, TOOL))
     if not (match := _VERSION.search(done.text)):
         output = (done.text + done.errors).strip()[:80]
         raise ToolMissing(
-            f"`iperf3 --version` says {output!r}, which reports no version", tool=TOOL, host=host.name, remedy=how_to_install(host, TOOL)
+            f"`iperf3 --version` says {output!r}, which reports no version", tool=TOOL, host=host.name, remedy=install_command(host, TOOL)
         )
     if (int(match[1]), int(match[2])) < oldest:
         what = f"iperf3 {match[1]}.{match[2]} is too old{f' for {why}' if why else ''}"
@@ -57,7 +57,7 @@ async def listen(
             continue  # another server listens: it would be taken for ours
         server = await host.spawn([*host.system.pinned(cores or ()), PROGRAM, "-s", "-B", address, "-p", str(port), "-1", "-J", *more])
         ended_at_exit.push_async_callback(server.end)
-        if (why := await _why_silent(host, server, port)) is None:
+        if (why := await _why_not_listening(host, server, port)) is None:
             return port, server
         if "already in use" not in why:
             raise ToolFailed(f"the server on {address} port {port} does not listen: {why}", tool=TOOL, host=host.name)
@@ -76,7 +76,7 @@ async def run_client(host: Host, argv: Sequence[str], *, timeout_s: float, name:
         why = f"{name}: the client did not end within {e.timeout_s:g} s and was ended"
         raise ToolFailed(why, tool=TOOL, host=host.name, remedy=f"check whether the link lets {lets} through") from e
     if client.status == NO_SUCH_PROGRAM:
-        raise ToolMissing("iperf3 is not installed", tool=TOOL, host=host.name, remedy=how_to_install(host, TOOL))
+        raise ToolMissing("iperf3 is not installed", tool=TOOL, host=host.name, remedy=install_command(host, TOOL))
     return client
 
 
@@ -102,7 +102,7 @@ async def _seen_listening(host: Host, port: int) -> bool:
     return False
 
 
-async def _why_silent(host: Host, server: Process, port: int) -> str | None:
+async def _why_not_listening(host: Host, server: Process, port: int) -> str | None:
     """Return None as soon as `server` listens on `port`; otherwise why it does not."""
     looking = asyncio.create_task(_seen_listening(host, port))
     # With -J a server prints nothing before its test is over: a line, or the end of its output, means that it has failed.

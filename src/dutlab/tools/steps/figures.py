@@ -117,13 +117,13 @@ def _iperf_text(text: str) -> Iterator[Found]:
             if line.side or (not names_sides and (is_end if has_rules else _covers_all(line))):
                 test.setdefault((line.role, line.side), []).append(line)
         if is_end and not names_sides and any(line.datagrams for line in lines):
-            yield from _one_line_of_udp(lines, intervals, is_server=is_server)
+            yield from _udp_summary(lines, intervals, is_server=is_server)
         else:
             yield from _iperf_summary(test, is_server=is_server)
         intervals += [line for line in lines if not line.side and not line.is_omitted]
 
 
-def _one_line_of_udp(lines: Sequence[TextLine], intervals: Sequence[TextLine], *, is_server: bool) -> Iterator[Found]:
+def _udp_summary(lines: Sequence[TextLine], intervals: Sequence[TextLine], *, is_server: bool) -> Iterator[Found]:
     """Yield the summary of iperf3 before 3.2: the sent rate, and the receiver's counts. A server does not know the sent rate."""
     whole = [line for line in lines if line.stream == SUM] or lines
     of_streams = {line.stream for line in whole}

@@ -75,7 +75,7 @@ class Lane:
     awaited: StepDone | None = None
     """Step that is waited for now."""
 
-    async def stand_ready(self, few: asyncio.Semaphore, *, here: bool) -> None:
+    async def start_first_step(self, few: asyncio.Semaphore, *, here: bool) -> None:
         """Start the first step behind its gate. If the host cannot, that is recorded and its steps are skipped."""
         clocks = self.account.clocks
         try:
@@ -94,7 +94,7 @@ class Lane:
         except HostError as e:
             self._lost(1, str(e))
 
-    async def to_its_end(self) -> None:
+    async def run_to_end(self) -> None:
         """Run all steps to their end. The first one runs already."""
         if self.gate is None:
             return
@@ -105,7 +105,7 @@ class Lane:
                 await process.close_stdin()
                 if step.spawn is not None:
                     self.left.append(Left(begun, process, asyncio.ensure_future(process.wait(LONGEST_S))))
-                elif self._may_leave_something(step):
+                elif self._may_leave_processes(step):
                     await self._watched(process, begun)
                 else:
                     await self._waited(process, begun)
@@ -125,10 +125,10 @@ class Lane:
 
     def _text(self, step: Step) -> str:
         """Return the text for the host's shell."""
-        command = watched(step.command) if step.spawn is None and self._may_leave_something(step) else step.command
+        command = watched(step.command) if step.spawn is None and self._may_leave_processes(step) else step.command
         return self.host.system.shell.in_directory(self.directory, command) if self.directory else command
 
-    def _may_leave_something(self, step: Step) -> bool:
+    def _may_leave_processes(self, step: Step) -> bool:
         return self.host.system.shell.watches_background and leaves_something(step.command)
 
     async def _waited(self, process: Process, begun: StepDone) -> None:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from dutlab.ending import to_its_end
+from dutlab.ending import run_to_end
 from dutlab.errors import InputError
 from dutlab.hosts.host import Host
 from dutlab.methods.ports import Measured
@@ -55,7 +55,7 @@ class Steps:
             raise
         finally:
             try:
-                await to_its_end(self._end(work, account, left, phases))
+                await run_to_end(self._end(work, account, left, phases))
             except asyncio.CancelledError:
                 account.interrupted = account.interrupted or "reset"
                 raise
@@ -78,10 +78,10 @@ class Steps:
         watching = asyncio.ensure_future(_watch(lanes, self._note)) if self._note else None
         try:
             here = can_be_here(lane.host for lane in lanes)
-            await asyncio.gather(*(lane.stand_ready(few, here=here) for lane in lanes))
+            await asyncio.gather(*(lane.start_first_step(few, here=here) for lane in lanes))
             at_ns = time.monotonic_ns() + lead_ns([lane.gate for lane in lanes if lane.gate])
             await asyncio.gather(*(lane.begin(at_ns, few, among=len(lanes)) for lane in lanes))
-            await asyncio.gather(*(lane.to_its_end() for lane in lanes))
+            await asyncio.gather(*(lane.run_to_end() for lane in lanes))
         except asyncio.CancelledError:
             await asyncio.gather(*(lane.give_up() for lane in lanes))
             raise
