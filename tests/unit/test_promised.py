@@ -24,6 +24,8 @@ OF_THE_KERNEL = {
 """What no program brings: which of these tests run is the kernel's matter."""
 OF_THE_GUEST = {"cards"}
 """What only the guest of tests/vm/test_cards.py has, which promises it itself."""
+DEVICES = {"haproxy", "nginx", "squid", "tayga", "make", "pkg-config"}
+"""What tests of devices ask for by a parameter."""
 SETTLES = {"tests/capability.py", "tests/unit/test_promised.py"}
 
 
@@ -44,7 +46,7 @@ def calls(words: str) -> Iterator[tuple[str, ast.Call]]:
 def test_ci_promises_everything_that_tests_ask_for_and_nothing_else() -> None:
     names = [a for _, call in calls("need|need_program") for a in call.args[:1]] + [a for _, call in calls("needs") for a in call.args]
     asked = {a.value for a in names if isinstance(a, ast.Constant) and isinstance(a.value, str)}
-    by_parameter = {"csh", "tcsh", "fish", "zsh", "busybox", "ping", "ethtool", "taskset", "tc", "perl", "python3", "nft"}
+    by_parameter = {"csh", "tcsh", "fish", "zsh", "busybox", "ping", "ethtool", "taskset", "tc", "perl", "python3", "nft", *DEVICES}
     of_rust = {c for p in (ROOT / "engine").glob("*/tests/**/*.rs") for c in re.findall(r'_or_skip\("(\w+)"', p.read_text())}
     assert asked | by_parameter | of_rust | {"engine"} == promised() | OF_THE_KERNEL | OF_THE_GUEST
 
