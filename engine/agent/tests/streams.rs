@@ -78,6 +78,29 @@ fn streams_at_full_speed_have_an_equal_share_of_the_port() {
     }
 }
 
+/// Streams at full speed take turns by their times, also where the program paces another one.
+#[test]
+fn a_paced_stream_keeps_its_rate_beside_two_at_full_speed_that_share_the_rest() {
+    if !netns_or_skip() {
+        return;
+    }
+    let lab = Lab::direct();
+    lab.napi();
+    let mut source = lab.source();
+    source.must("open", json!({"port": "p", "iface": "eth-a", "backend": "xdp", "guard": {"isolated": true}}));
+    let streams: Vec<_> = [(7, json!({"max": true})), (9, json!({"pps": 5000})), (8, json!({"max": true}))]
+        .map(|(number, rate)| lab.stream(number, &json!({"fixed_bytes": 64}), &rate))
+        .into();
+    source.must("arm", json!({"port": "p", "send": {"duration_ns": 400_000_000, "streams": streams}}));
+    source.must("start", json!({}));
+    let sent = source.must("wait", json!({"port": "p"}));
+    let asked: Vec<_> = sent["streams"].as_array().unwrap().iter().map(|s| n(&s["intended"])).collect();
+    assert_eq!(asked[1], 2000, "{asked:?}");
+    let (least, most) = (asked[0].min(asked[2]), asked[0].max(asked[2]));
+    assert!(least > 2000 && most * 4 < least * 5, "{asked:?}");
+    source.must("close", json!({"port": "p"}));
+}
+
 #[test]
 fn streams_of_a_chain_are_sent_one_after_the_other_with_their_pauses_for_all_rounds() {
     if !netns_or_skip() {
