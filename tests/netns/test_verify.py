@@ -29,7 +29,7 @@ async def test_a_delay_is_never_found_shorter_than_it_is(lab):
 async def test_the_same_delay_is_found_at_each_load(lab):
     found = await verify(lab, [case for case in CASES if case.name == "holds-at-each-load"], str(find_engine()), lambda _: None)
     assert [k.figure for k in found] == ["50%/tl_ns", "100%/tl_ns"]
-    assert all(k.found is not None and k.found >= k.expected for k in found), "later on a busy machine, but never earlier"
+    assert all(k.found is not None and k.found >= k.expected for k in found), (found, "later on a busy machine, but never earlier")
 
 
 async def test_what_the_tester_does_itself_is_not_the_devices(lab):
