@@ -12,7 +12,7 @@ from ipaddress import IPv4Network, IPv6Network
 from typing import Literal
 
 from dutlab.dut.device_programs import DevicePrograms, ProgramText
-from dutlab.dut.mode import UdpFlow
+from dutlab.dut.dpdk import RINGS, RUN_FOLDER, DpdkProgram, peers
 from dutlab.dut.user_space import Crossing
 from dutlab.hosts.host import Host
 from dutlab.hosts.programs import DPDK_L3FWD, DPDK_TELEMETRY, Program
@@ -20,16 +20,14 @@ from dutlab.systems.polled import parse_ethdev
 
 _TABLES_MB, _PORT_MB = 512, 32
 """Memory for the tables, and for the buffers of a port. 256 MB do not suffice for a FIB of IPv6."""
-_RING = {"packet": ",framesz=2048,blocksz=4096,framecnt=2048", "xdp": ""}
 _FORWARDS = "entering main loop on lcore"
-_PLACE = "export RUNTIME_DIRECTORY=$PWD"
-_ASK = f"{_PLACE}\ndpdk-telemetry.py --file-prefix=dutlab <asks"
+_ASK = f"{RUN_FOLDER}\ndpdk-telemetry.py --file-prefix=dutlab <asks"
 _NOWHERE = IPv4Network("192.0.2.0/24"), IPv6Network("2001:db8::/64")
 """Networks for documentation (RFC 5737, RFC 3849): l3fwd refuses an empty table of either version."""
 
 
 @dataclass(frozen=True)
-class L3fwd:
+class L3fwd(DpdkProgram):
     """l3fwd with the longest-prefix-match table (`lpm`) or the forwarding information base (`fib`) of DPDK."""
 
     lookup: Literal["lpm", "fib"]
@@ -41,36 +39,25 @@ class L3fwd:
         """Programs on the DUT."""
         return (DPDK_L3FWD, DPDK_TELEMETRY)
 
-    @property
-    def stop(self) -> Sequence[str]:
-        """No commands: SIGTERM ends it cleanly."""
-        return ()
-
-    def made_ports(self, links: int) -> Sequence[str]:
-        """Return no ports: it makes none."""
-        del links
-        return ()
-
     def commands(self, ways: Sequence[Crossing], cores: Sequence[int]) -> ProgramText:
         """Return the command that writes both tables and starts it, with a polling thread per link or, with fewer cores, per core."""
         ports = [port for way in ways for port in way.ports]
         polling = list(cores)[: len(ways)]
         queues = ",".join(f"({n},0,{n // 2 % len(polling)})" for n in range(len(ports)))
-        peers = (f"--eth-dest={n},{mac}" for n, mac in enumerate(mac for way in ways for mac in way.peers))
         words = [
             f"--lcores={','.join(f'{n}@{core}' for n, core in enumerate(polling))}",
             f"--no-pci --no-huge -m {_TABLES_MB + _PORT_MB * len(ports)} --file-prefix=dutlab",
-            *(f"--vdev=net_af_{self.sockets}{n},iface={port}{_RING[self.sockets]}" for n, port in enumerate(ports)),
+            *(f"--vdev=net_af_{self.sockets}{n},iface={port}{RINGS[self.sockets]}" for n, port in enumerate(ports)),
             # The buffers of a common pool do not suffice for four AF_XDP sockets: the last port receives nothing (--per-port-pool).
             # A socket does not say what a frame contains, so l3fwd has to look (--parse-ptype).
             f"-- -p {(1 << len(ports)) - 1:#x} -P --parse-ptype --per-port-pool --lookup={self.lookup}",
             f"--rule_ipv4=ipv4 --rule_ipv6=ipv6 --config='{queues}'",
-            *peers,
+            *peers("eth-dest", ways),
         ]
         files = {f"ipv{nowhere.version}": list(_table(ways, nowhere)) for nowhere in _NOWHERE}
         files["asks"] = [f"/ethdev/stats,{n}" for n in range(len(ports))]
         written = "".join("\n".join([f"cat >{name} <<'END'", *lines, "END", ""]) for name, lines in files.items())
-        return ProgramText((f"{written}{_PLACE}\nexec dpdk-l3fwd {' '.join(words)}",))
+        return ProgramText((f"{written}{RUN_FOLDER}\nexec dpdk-l3fwd {' '.join(words)}",))
 
     async def configure(self, programs: DevicePrograms, dut: Host, ways: Sequence[Crossing]) -> None:
         """Wait until its threads forward. Raises HostError."""
@@ -81,11 +68,6 @@ class L3fwd:
     async def counters(self, programs: DevicePrograms, dut: Host) -> Mapping[str, float]:
         """Return the counters of its ports, from the telemetry of DPDK; it does not count its cycles. Raises HostError."""
         return parse_ethdev((await programs.run(dut, _ASK)).text)
-
-    async def is_tracked(self, programs: DevicePrograms, dut: Host, flow: UdpFlow) -> bool | None:
-        """Return False: it tracks no flows."""
-        del programs, dut, flow
-        return False
 
 
 def _table(ways: Sequence[Crossing], nowhere: IPv4Network | IPv6Network) -> Iterator[str]:

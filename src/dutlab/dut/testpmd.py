@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from dutlab.dut.device_programs import DevicePrograms, ProgramText
-from dutlab.dut.mode import UdpFlow
+from dutlab.dut.dpdk import RINGS, RUN_FOLDER, DpdkProgram, peers
 from dutlab.dut.user_space import Crossing
 from dutlab.hosts.host import Host
 from dutlab.hosts.programs import DPDK_TESTPMD, STDBUF, Program
@@ -25,7 +25,7 @@ _MEMORY_MB, _BUFFERS = 256, 16384
 
 
 @dataclass(frozen=True)
-class Testpmd:
+class Testpmd(DpdkProgram):
     """testpmd that forwards frames unchanged (`io`), or with the MAC addresses of the next cable (`mac`)."""
 
     forwards: Literal["io", "mac"]
@@ -35,33 +35,20 @@ class Testpmd:
         """Programs on the DUT."""
         return (DPDK_TESTPMD, STDBUF)
 
-    @property
-    def stop(self) -> Sequence[str]:
-        """No commands: SIGTERM ends it cleanly."""
-        return ()
-
-    def made_ports(self, links: int) -> Sequence[str]:
-        """Return no ports: it makes none."""
-        del links
-        return ()
-
     def commands(self, ways: Sequence[Crossing], cores: Sequence[int]) -> ProgramText:
         """Return the command: one polling thread for all ports, or one per link with enough cores, and a sleeping thread for commands."""
         ports = [port for way in ways for port in way.ports]
         polling = list(cores)[: len(ways)]
         lcores = [f"0@{cores[0]}", *(f"{n}@{core}" for n, core in enumerate(polling, start=1))]
-        peers = (
-            [f"--eth-peer={n},{mac}" for n, mac in enumerate(mac for way in ways for mac in way.peers)] if self.forwards == "mac" else []
-        )
         words = [
             f"--lcores={','.join(lcores)} --no-pci --no-huge -m {_MEMORY_MB} --file-prefix=dutlab",
-            *(f"--vdev=net_af_packet{n},iface={port},framesz=2048,blocksz=4096,framecnt=2048" for n, port in enumerate(ports)),
+            *(f"--vdev=net_af_packet{n},iface={port}{RINGS['packet']}" for n, port in enumerate(ports)),
             f"-- -i --auto-start --forward-mode={self.forwards} --nb-cores={len(polling)} --record-core-cycles",
             f"--total-num-mbufs={_BUFFERS}",
-            *peers,
+            *(peers("eth-peer", ways) if self.forwards == "mac" else ()),
         ]
         # Without a terminal, its output would not be line-buffered.
-        return ProgramText((f"export RUNTIME_DIRECTORY=$PWD\nexec stdbuf -oL dpdk-testpmd {' '.join(words)}",))
+        return ProgramText((f"{RUN_FOLDER}\nexec stdbuf -oL dpdk-testpmd {' '.join(words)}",))
 
     async def configure(self, programs: DevicePrograms, dut: Host, ways: Sequence[Crossing]) -> None:
         """Wait until it reads commands: it forwards by then. Raises HostError."""
@@ -74,8 +61,3 @@ class Testpmd:
         del dut
         (program,) = programs.running
         return parse_testpmd(await program.asked(_ASKS, _NO_COMMAND), time.monotonic())
-
-    async def is_tracked(self, programs: DevicePrograms, dut: Host, flow: UdpFlow) -> bool | None:
-        """Return False: it tracks no flows."""
-        del programs, dut, flow
-        return False
