@@ -40,6 +40,32 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
     return run
 
 
+@pytest.fixture(scope="session")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """The published reviews as runs, which tests only read or copy."""
+    from published_sites import reviewed  # noqa: PLC0415 -- few modules publish
+
+    return reviewed(tmp_path_factory.mktemp("runs"))
+
+
+@pytest.fixture(scope="session")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run to publish, which tests only read or copy."""
+    from published_sites import measured_run  # noqa: PLC0415 -- few modules publish
+
+    return measured_run(tmp_path_factory.mktemp("measured"))
+
+
+@pytest.fixture(scope="session")
+def theirs(measured: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A site of that run, which tests only read or copy."""
+    from published_sites import said  # noqa: PLC0415 -- few modules publish
+
+    site = tmp_path_factory.mktemp("site") / "theirs"
+    assert said(measured, site, "--title", "Theirs").exit_code == 0
+    return site
+
+
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[PostgresCluster]:
     with postgres_cluster() as running:

@@ -29,7 +29,7 @@ from dutlab.report.questions.claims import read_card
 from dutlab.store.manifest import ManifestDifference
 from dutlab.store.run_folder import RunFolder
 from fake_run import Wanted, build
-from published_sites import PUBLISHED, dead_links, index_of, links_of, measured_run, reviewed, said
+from published_sites import PUBLISHED, dead_links, index_of, links_of, said
 from run_records import new_run, trial_record
 from scripts_of_pages import foreign_scripts
 
@@ -37,28 +37,10 @@ ATOM = {"a": "http://www.w3.org/2005/Atom"}
 
 
 @pytest.fixture(scope="module")
-def corpus(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    return reviewed(tmp_path_factory.mktemp("runs"))
-
-
-@pytest.fixture(scope="module")
 def reviews(corpus: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
     site = tmp_path_factory.mktemp("site") / "reviews"
     done = said(*corpus, site, "--devices", PUBLISHED / "devices.yaml", "--title", "Reviews", "--url", "https://bench.example/x")
     assert done.exit_code == 0, done.output
-    return site
-
-
-@pytest.fixture(scope="module")
-def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return measured_run(tmp_path_factory.mktemp("measured"))
-
-
-@pytest.fixture(scope="module")
-def theirs(measured: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A site of that run, to read or to copy."""
-    site = tmp_path_factory.mktemp("site") / "theirs"
-    assert said(measured, site, "--title", "Theirs").exit_code == 0
     return site
 
 

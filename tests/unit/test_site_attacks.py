@@ -20,26 +20,8 @@ from dutlab.store.beneath import NameFault, OutsideFolder
 from dutlab.store.manifest import files_of
 from fake_run import Wanted, build
 from processes import eventually
-from published_sites import dead_links, index_of, measured_run, reviewed, said
+from published_sites import dead_links, index_of, said
 from scripts_of_pages import foreign_scripts
-
-
-@pytest.fixture(scope="module")
-def corpus(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    return reviewed(tmp_path_factory.mktemp("runs"))
-
-
-@pytest.fixture(scope="module")
-def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return measured_run(tmp_path_factory.mktemp("measured"))
-
-
-@pytest.fixture(scope="module")
-def theirs(measured: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A site of that run, to read or to copy."""
-    site = tmp_path_factory.mktemp("site") / "theirs"
-    assert said(measured, site, "--title", "Theirs").exit_code == 0
-    return site
 
 
 def test_hostile_names_stay_text_and_lead_nowhere(tmp_path: Path) -> None:
