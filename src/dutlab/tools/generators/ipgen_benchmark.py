@@ -11,9 +11,9 @@ prints once
     9 pkt generated. totally 25 packet generated in 3 second. average: 8 pps, pktsize 46, 0.00Mbps
 
 `-t SECONDS` ends it, at times just before the last line (seen with 1.31), so dutlab asks for a second more than it reads. Versions without
-that option run until they are killed. `pktsize` is of layer 3, 18 bytes less than the frame with FCS. Its Mbps follow from the other numbers
-(layer 1 with --l1-bps, else layer 2) and are not read. A process is one stream. Several streams are several processes at once. If these
-wrote into one file, their lines are mixed; the totals show which process a line belongs to.
+that option run until they are killed. `pktsize` is of layer 3, 18 bytes less than the frame with FCS. Its Mbps follow from the other
+numbers (layer 1 with --l1-bps, else layer 2) and are not read. A process is one stream. Several streams are several processes at once. If
+these wrote into one file, their lines are mixed; the totals show which process a line belongs to.
 """
 
 from __future__ import annotations
