@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from math import isfinite
 from typing import Any
@@ -34,7 +34,10 @@ _STAMP = re.compile(
     re.MULTILINE,
 )
 """Prefix of a line in a log, such as a time."""
-_CONNECTED = re.compile(r"^\[ *\*?(?P<id>\d+)\] local \S+ port (?P<port>\d+) connected (?:with|to) \S+ port \d+(?P<rest>.*)$")
+_CONNECTED = re.compile(
+    r"^\[ *\*?(?P<id>\d+)\] local (?P<here>\S+) port (?P<port>\d+) "
+    r"connected (?:with|to) (?P<there>\S+) +port (?P<far_port>\d+)(?P<rest>.*)$"
+)
 _LENGTH = re.compile(r"^(?:Sending|Receiving) (\d{1,9}) byte datagrams")
 _LINE = re.compile(
     r"^\[ *(?P<back>\*)?(?P<id>\d+|SUM(?:-\d+)?)\] +(?P<begin>[\d.]{1,18})- *(?P<end>[\d.]{1,18}) +sec +[\d.]+ +[KMGT]?Bytes +"
@@ -95,17 +98,45 @@ class _Test:
     """True if this end only accepted connections, so its bytes are those that arrived."""
     stream: int | None = None
     """Number of the test, if streams cannot be grouped into tests; else None."""
+    ends: set[tuple[str, str]] = field(default_factory=set)
+    """Local and remote end of each connection."""
+    accepts: bool = False
+    """True if its local port is the one that listens."""
+    far: _Test | None = None
+    """Report of the server on the same test, if the text has both ends; this is then the client's."""
+
+    def is_other_end_of(self, other: _Test) -> bool:
+        return bool(self.ends) and self.ends == {(there, here) for here, there in other.ends}
 
 
 def _documents(data: bytes) -> tuple[Sequence[Document], list[str]]:
     text = _STAMP.sub("", data.decode("utf-8", "replace").replace("\r", "\n"))
     if _IPERF3.search(text):
         raise UnreadableError("it is output of iperf3")
-    tests = [*_of_csv(text)] or [*_of_text(text)]
-    documents = [document for test in tests if (document := _document(test))]
+    tests = [*_of_csv(text)] or _each_once([*_of_text(text)])
+    complete = [test for test in tests if _with_totals(test)]
+    documents = [document for test in complete if (document := _document(test))]
     if not documents:
         raise UnreadableError("no test of iperf 2 in it has a total")
-    return documents, []
+    cut = len(tests) - len(complete)
+    return documents, [f"{cut} of its tests were cut short: a client without a total does not know what arrived"] if cut else []
+
+
+def _each_once(tests: Sequence[_Test]) -> list[_Test]:
+    """Return each test once. A page that shows a test at both ends has it twice: the server's report then belongs to the client's."""
+    once = list[_Test]()
+    for test in tests:
+        other = next((of for of in once[-_NEAR:] if of.far is None and test.is_other_end_of(of)), None)
+        if other is None:
+            once.append(test)
+            continue
+        for of in (test, other):
+            of.streams = dict.fromkeys(of.streams, False)
+            of.samples = [replace(sample, is_back=False) for sample in of.samples]
+        client, server = (other, test) if test.accepts else (test, other)
+        client.is_server, client.far = False, server
+        once[once.index(other)] = client
+    return once
 
 
 def _of_text(text: str) -> Iterator[_Test]:
@@ -113,10 +144,10 @@ def _of_text(text: str) -> Iterator[_Test]:
 
     An end that opened a connection before it accepted one is the client.
     """
-    protocol, length, is_client, listens, ports, test = "tcp", None, False, set[str](), set[str](), _Test()
+    protocol, length, port, is_client, listens, ports, test = "tcp", None, "", False, set[str](), set[str](), _Test()
     for line in text.splitlines():
         if header := _HEADER.match(line):
-            protocol, length = header["protocol"].lower(), None
+            protocol, length, port = header["protocol"].lower(), None, header["port"]
             is_client = is_client or (header["end"].startswith("Client") and not listens & ports)
             listens |= {header["port"]} if header["end"].startswith("Server") else set()
             test.protocol = test.protocol if test.samples else protocol
@@ -129,8 +160,9 @@ def _of_text(text: str) -> Iterator[_Test]:
                 test = _Test()
             test.protocol, test.datagram = protocol, test.datagram or length
             ports.add(connected["port"])
-            answers = connected["port"] in listens
+            answers, test.accepts = connected["port"] in listens, connected["port"] == port
             test.is_server = bool(listens) and not is_client
+            test.ends.add((f"{connected['here']}:{connected['port']}", f"{connected['there']}:{connected['far_port']}"))
             test.streams[connected["id"]] = "(reverse)" in connected["rest"] or (answers if is_client else bool(listens) and not answers)
         elif (match := _LINE.match(line)) and (sample := _sample(match, test)):
             test.samples.append(sample)
@@ -263,6 +295,8 @@ def _document(test: _Test) -> Document | None:
     ways = {place: way for place, is_back in ((LINK, False), (BACK, True)) if (way := _way(test, is_back=is_back))}
     if not ways:
         return None
+    if test.far is not None and (arrived := _way(test.far, is_back=False)):
+        ways[LINK] = ways.get(LINK, {}) | arrived
     place, figures = next(iter(ways.items()))
     if len(ways) > 1:
         place, figures = (
@@ -272,10 +306,33 @@ def _document(test: _Test) -> Document | None:
     return {
         "protocol": test.protocol, "streams": len(test.streams) or 1, "duration_s": round(longest) or round(longest, 1),
         "direction": _DIRECTIONS[place], **({} if test.stream is None else {"stream": test.stream}),
-        "datagram_bytes": test.datagram, "is_server": test.is_server, "place": place, "figures": figures,
+        "datagram_bytes": test.datagram, "is_server": test.is_server or test.far is not None, "place": place, "figures": figures,
         "ways": ways if len(ways) > 1 else {}, "doubts": test.doubts,
         "seconds": _seconds(test, longest) if len(ways) == 1 else [],
     }  # fmt: skip
+
+
+def _with_totals(test: _Test) -> bool:
+    """Return True if the test has totals. Its first interval, which also begins at 0, is not one.
+
+    A server that was ended has only intervals. They are added up, with a doubt. A client that was ended does not know what arrived.
+    """
+    by_stream: dict[tuple[str, bool, bool], list[_Sample]] = {}
+    for s in test.samples:
+        by_stream.setdefault((s.stream, s.is_back, s.total is not None), []).append(s)
+    for lines in by_stream.values():
+        total_s = next((s.end_s for s in reversed(lines) if s.begin_s == 0), None)
+        last = max(lines, key=lambda s: s.end_s)
+        if total_s is None or last.end_s <= total_s + _SHORTEST_S or last.begin_s < total_s - _SHORTEST_S:
+            continue
+        if not test.is_server:
+            return False
+        seconds = sum(s.seconds for s in lines)
+        mean = sum(s.bps * s.seconds for s in lines) / seconds
+        lost, came = (sum(of) if None not in of else None for of in ([s.lost for s in lines], [s.total for s in lines]))
+        test.samples.append(replace(last, begin_s=0.0, bps=mean, lost=lost, total=came))
+        test.doubts.append(f"it was cut short: it has no total, its figures are those of {seconds:.0f} s")
+    return True
 
 
 def _totals(test: _Test, *, is_back: bool, came: bool) -> list[_Sample]:

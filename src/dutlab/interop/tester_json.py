@@ -33,9 +33,11 @@ def _printed(data: bytes) -> tuple[Sequence[Document], list[str]]:
 
 
 def _answered(data: bytes) -> tuple[Sequence[Document], list[str]]:
+    """Read a result of nfvbench, the answer of its server that contains one, or a page of OPNFV's database of results (behave_tests)."""
     (document,), repairs = _printed(data)
-    answer = document.get("result")
-    return [answer if isinstance(answer, Mapping) else document], repairs
+    pages = [answer for _, answer in found_at(document, "results.*.details.results.*.*.output.result")]
+    answers = pages or [document.get("result")]
+    return [answer for answer in answers if isinstance(answer, Mapping)] or [document], repairs
 
 
 def _is_trex(document: Document) -> bool:
@@ -156,14 +158,34 @@ def _bound(name: str) -> list[TableField]:
     ]
 
 
+_SENT_AS_ASKED = 0.9
+"""Share of the asked rate below which nfvbench warns (`compare_tx_rates`)."""
+
+
 def _nfvbench(result: Document, figures: Mapping[str, float]) -> Derived:
-    """Return the derived values. A search without a result has 0 in all its fields."""
+    """Return the derived values. A search without a result has 0 in all its fields.
+
+    The rate of a bound is the rate that nfvbench asked for. If its generator sent less, the bound is what was sent.
+    """
     none = [name for name in ("ndr", "pdr") if figures.get(f"{name}/lower_pps") == 0]
     usable = {name: value for name, value in figures.items() if name.split("/")[0] not in none}
+    starved = []
+    for name in ("ndr", "pdr"):
+        asked, sent = usable.get(f"{name}/lower_pps"), number_at(result, f"{name}.stats.total_tx_rate")
+        if asked and sent and sent < asked * _SENT_AS_ASKED:
+            starved.append(f"{name.upper()}: {sent:.0f} of {asked:.0f} frames a second were sent")
+            usable[f"{name}/lower_pps"] = sent
+            if bits := usable.get(f"{name}/lower_bps_l1"):
+                usable[f"{name}/lower_bps_l1"] = bits * sent / asked
     paths = ("ndr.stats.1.tx_pkts", "pdr.stats.1.tx_pkts", "stats.1.tx.total_pkts")
     place = BOTH if any(number_at(result, path) for path in paths) else LINK
     doubts = [Doubt(DoubtKind.NO_LOWER_BOUND, f"nfvbench found no {name.upper()}", place) for name in none]
-    warnings = [str(value) for path in ("warning", "*.warning", "stats.warning") for _, value in found_at(result, path) if value]
+    asked, sent = usable.get("intended_pps"), usable.get("offered_pps")
+    if asked and sent is not None and sent < asked * _SENT_AS_ASKED:
+        starved.append(f"{sent:.0f} of {asked:.0f} frames a second were sent")
+    doubts += [Doubt(DoubtKind.TX_STARVED, short, place) for short in starved]
+    paths = () if starved else ("warning", "*.warning", "*.stats.warning")
+    warnings = [str(value) for path in paths for _, value in found_at(result, path) if value]
     return Derived(usable, doubts=(*doubts, *repair_doubts(warnings)), place=place, replaces=True)
 
 

@@ -1,0 +1,120 @@
+"""Kinds of published files of testers that were read wrongly: for each the lines that matter, with the figures worked out by hand.
+
+Each comment names the public repository where the form was found.
+"""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from dutlab.doubts import DoubtKind
+from dutlab.errors import InputError
+from dutlab.interop.imported_run import ImportOptions
+from dutlab.interop.importers import read_data
+from import_files import nfvbench
+
+
+def read(kind, text):
+    return read_data(kind, "box.txt", text.encode(), ImportOptions())
+
+
+def doubts(trials):
+    return [doubt.kind for trial in trials for doubt in trial.measured.doubts]
+
+
+def figures(trials):
+    """Figures of each trial at its first place."""
+    return [dict(next(iter(trial.measured.figures.values()))) for trial in trials]
+
+
+# opnfv/nfvbench, test/ut_behave_tests/test_data: NDR at 200 % of a port, of 64-byte frames, of which the generator sent 22 %.
+UNREACHED = {
+    "rate_pps": 74404760,
+    "rate_bps": 50000000000.0,
+    "stats": {
+        "0": {"tx_pkts": 83760820, "rx_pkts": 83251507},
+        "1": {"tx_pkts": 83251507, "rx_pkts": 83760820},
+        "overall": {"tx_pkts": 167012327, "rx_pkts": 167012327, "drop_percentage": 0.0, "avg_delay_usec": 35.5},
+        "total_tx_rate": 16701232,
+        "warning": "WARNING: There is a significant difference between requested TX rate (74404760) and actual TX rate (16701232).",
+    },
+}
+
+
+def test_a_rate_that_nfvbench_asked_for_but_did_not_send_is_no_bound():
+    trials = read("nfvbench", nfvbench(**UNREACHED).decode())
+    (found,) = figures(trials)
+    assert (found["ndr/lower_pps"], found["pdr/lower_pps"]) == (16701232, 2_500_000)
+    assert found["ndr/lower_bps_l1"] == pytest.approx(16701232 * 84 * 8)
+    assert doubts(trials) == [DoubtKind.TX_STARVED]
+
+
+def test_a_fixed_rate_that_nfvbench_did_not_send_is_doubted():
+    document = json.loads(nfvbench(search=False))
+    (result,) = document["benchmarks"]["network"]["service_chain"]["PVP"]["result"]["result"].values()
+    result["run_config"]["direction-total"]["orig"]["rate_pps"] = 20_000
+    assert doubts(read("nfvbench", json.dumps(document))) == [DoubtKind.TX_STARVED]
+
+
+def test_a_page_of_the_database_of_results_has_every_result_of_nfvbench():  # opnfv/nfvbench, the same folder
+    answers = [
+        {"input": {"rate": rate}, "output": {"status": "OK", "result": json.loads(nfvbench(rate_pps=pps))}}
+        for rate, pps in (("ndr", 2_000_000), ("pdr", 2_100_000))
+    ]
+    page = {"pagination": {"current_page": 1}, "results": [{"criteria": "PASS", "details": {"results": {"throughput": answers}}}]}
+    assert [of["ndr/lower_pps"] for of in figures(read("nfvbench", json.dumps(page)))] == [2_000_000, 2_100_000]
+
+
+# jmhen/congestion-control: both ends ran until they were ended, the client's buffer took the first second.
+INTERVALS = """------------------------------------------------------------
+{head}
+------------------------------------------------------------
+[  4] local 10.0.0.2 port {port} connected with 10.0.0.1 port {far}
+[ ID] Interval       Transfer     Bandwidth
+[  4]  0.0- 1.0 sec  {first}
+[  4]  1.0- 2.0 sec   175 KBytes  1.44 Mbits/sec
+[  4]  2.0- 3.0 sec   173 KBytes  1.41 Mbits/sec
+"""
+SERVER = INTERVALS.format(head="Server listening on TCP port 5001", port=5001, far=56591, first=" 177 KBytes  1.45 Mbits/sec")
+CLIENT = INTERVALS.format(head="Client connecting to 10.0.0.1, TCP port 5001", port=56591, far=5001, first="20.0 MBytes   168 Mbits/sec")
+
+
+def test_the_first_second_of_iperf_2_is_not_its_total():
+    trials = read("iperf2", SERVER)
+    assert figures(trials) == [{"goodput_bps": pytest.approx((1.45e6 + 1.44e6 + 1.41e6) / 3)}]
+    assert doubts(trials) == [DoubtKind.TOOL_INCOMPLETE]
+    assert trials[0].cell.setting.said["duration_s"] == 3
+    with pytest.raises(InputError):
+        read("iperf2", CLIENT)
+
+
+def test_a_client_of_iperf_2_that_was_ended_is_named_among_complete_tests():
+    total = "[  4]  0.0- 3.0 sec   525 KBytes  1.43 Mbits/sec\n"
+    trials = read("iperf2", CLIENT.replace("56591", "56590") + total + CLIENT)
+    assert figures(trials) == [{"goodput_bps": 1.43e6}]
+    assert doubts(trials) == [DoubtKind.TOOL_INCOMPLETE]
+
+
+# jiyiyun/linux: a page that shows a test at its client, then at its server; other pages have them in the other order.
+AT_CLIENT = """# iperf -u -c 192.168.15.161 -b 100M -t 60
+Client connecting to 192.168.15.161, UDP port 5001
+Sending 1470 byte datagrams
+[  3] local 192.168.3.160 port 48802 connected with 192.168.15.161  port 5001
+[  3]  0.0-60.0 sec   719 MBytes   100 Mbits/sec
+[  3] Sent 512675 datagrams
+"""
+AT_SERVER = """# iperf -u -s
+Server listening on UDP port 5001
+Receiving 1470 byte datagrams
+[  3] local 192.168.15.161 port 5001 connected with 192.168.3.160 port 48802
+[  3]  0.0-60.0 sec   684 MBytes  95.7 Mbits/sec   0.107 ms 24605/512674 (4.8%)
+"""
+
+
+@pytest.mark.parametrize("text", [AT_CLIENT + AT_SERVER, AT_SERVER + AT_CLIENT])
+def test_both_ends_of_a_test_of_iperf_2_are_one_trial(text):
+    trials = read("iperf2", text)
+    assert figures(trials) == [{"sent_bps": 1e8, "goodput_bps": 95.7e6, "loss_ratio": 24605 / 512674, "jitter_ns": pytest.approx(107e3)}]
+    assert (doubts(trials), trials[0].cell.setting.said["direction"]) == ([], "forward")
