@@ -6,6 +6,7 @@ Each comment names the public repository where the form was found.
 from __future__ import annotations
 
 import json
+from pprint import pformat
 
 import pytest
 
@@ -118,3 +119,50 @@ def test_both_ends_of_a_test_of_iperf_2_are_one_trial(text):
     trials = read("iperf2", text)
     assert figures(trials) == [{"sent_bps": 1e8, "goodput_bps": 95.7e6, "loss_ratio": 24605 / 512674, "jitter_ns": pytest.approx(107e3)}]
     assert (doubts(trials), trials[0].cell.setting.said["direction"]) == ([], "forward")
+
+
+def port(sent, came, **more):
+    frames = {"opackets": sent, "ipackets": came, "obytes": 64 * sent, "ibytes": 64 * came, "ierrors": 0, "oerrors": 0}
+    return frames | {"tx_pps": sent / 30, "rx_pps": came / 30, "tx_bps": sent * 17.0, "rx_bps": came * 17.0} | more
+
+
+def reading(sent, came):
+    """Counters in the form of trex-txrx of trafficgen, which a search prints at each trial."""
+    return {"0": port(sent, came), "1": port(sent, came), "total": port(2 * sent, 2 * came), "global": {"cpu_util": 62.6}, "flow_stats": {}}
+
+
+def test_a_log_of_a_search_with_trex_has_each_reading():  # redhat-performance's and atheurer's trafficgen: binary-search.py
+    trials = [reading(672890586, 672312848), reading(600000000, 600000000)]
+    log = "".join(f"search\nREADABLE RESULT:\n{{}}\nPARSABLE RESULT: {json.dumps(of, separators=(',', ':'))}\n" for of in trials)
+    found = read("trex-stats", log + "trial passed, percent loss 0.0\n")
+    assert [of["loss_ratio"] for of in figures(found)] == [pytest.approx(577738 / 672890586), 0.0]
+    assert [trial.cell.setting.said["reading"] for trial in found] == [1, 2]  # of other rates: not repeats
+    (single,) = read("trex-stats", log.split("search\n")[1])
+    assert "reading" not in single.cell.setting.said
+    assert figures([single])[0]["generator_cpu_percent"] == 62.6
+
+
+@pytest.mark.parametrize(
+    "printed",
+    [
+        lambda of: f"2025-02-10 05:12:47,549 - run-trex - INFO - {json.dumps(of, indent=4)}\n",  # example-cnf, docs of its scenarios
+        lambda of: f"port_{of['n']} stats:\n\n{pformat(of)}\n\n",  # trex-core, doc/trex_cookbook.asciidoc
+    ],
+)
+def test_counters_of_trex_that_were_printed_port_by_port_are_one_reading(printed):
+    ports = [port(240_000_001, 200_000_001, n=0), port(240_000_001, 240_000_001, n=1)]
+    (trial,) = read("trex-stats", "{'kind': 'TRexApp'}\n" + "".join(map(printed, ports)) + "Packets lost from 1 to 0: 40000000 packets\n")
+    found = trial.measured.figures["a+a.back"]
+    assert (found["sent_frames"], found["received_frames"]) == (480_000_002, 440_000_002)
+    assert found["loss_ratio"] == pytest.approx(40 / 480, rel=1e-6)
+    assert trial.cell.setting.said["frame_size"] == 64
+
+
+def test_the_warning_that_iperf3_prints_before_its_report_is_no_doubt():  # netperf/netperf-api, of iperf3 3.12 with --bidir
+    names = ("sum_sent", "sum_received", "sum_sent_bidir_reverse", "sum_received_bidir_reverse")
+    rates = {name: {"bits_per_second": bps} for name, bps in zip(names, (9.14e8, 9.1e8, 9.31e8, 9.26e8), strict=True)}
+    report = json.dumps({"start": {}, "intervals": [], "end": {"streams": [], **rates}}, indent="\t")
+    warning = "Warning: --bidir option is in use and is an experimental feature with known problems. Use with caution.\n"
+    trials = read("iperf3", warning + report)
+    assert figures(trials)[0]["goodput_bps"] == 18.36e8
+    assert doubts(trials) == []

@@ -1,21 +1,24 @@
 """Import of JSON from programs that test with TRex, by a table of fields for each: TRex's own `get_stats()`, nfvbench.
 
 Formats: TRex v3.08 (interactive/trex: trex_port_stats.py, trex_stl_stats.py, astf/stats; src/stt_cp.cpp), nfvbench (traffic_client.py,
-chain_runner.py; nfvbenchd.py answers with the same below `result`). A file may also have the dict as Python prints it.
+chain_runner.py; nfvbenchd.py answers with the same below `result`). A file may also have the dict as Python prints it, and a log several.
 """
 
 from __future__ import annotations
 
 import ast
 import json
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.interop.field_table import Derived, Document, ResultForm, TableField, found_at, number_at, reader
 from dutlab.interop.imported_run import BOTH, LINK, AssumedUnit, LeftOut, Omission, repair_doubts
-from dutlab.tools.json_text import as_number, read_cut_object
+from dutlab.tools.json_text import as_number, pieces_of, read_cut_object
 
 _US = 1e3
+_BRACE = re.compile("[{}]")
 
 
 def _printed(data: bytes) -> tuple[Sequence[Document], list[str]]:
@@ -30,6 +33,43 @@ def _printed(data: bytes) -> tuple[Sequence[Document], list[str]]:
         return [value], []
     document, repairs = read_cut_object(data)
     return [document], repairs
+
+
+def _literals(text: str) -> Iterator[Document]:
+    """Yield each object that Python printed in a text."""
+    depth = begin = 0
+    for brace in _BRACE.finditer(text):
+        depth = max(0, depth + (1 if brace[0] == "{" else -1))
+        if depth == 1 and brace[0] == "{":
+            begin = brace.start()
+        elif depth == 0 and brace[0] == "}" and "packets" in text[begin : brace.end()]:
+            with suppress(ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+                value = json.loads(json.dumps(ast.literal_eval(text[begin : brace.end()])))
+                if isinstance(value, dict):
+                    yield value
+
+
+def _readings(data: bytes) -> tuple[Sequence[Document], list[str]]:
+    """Read all counters of TRex in a file or log. Ports that were printed one by one are read in pairs, as TRex uses them.
+
+    Raises UnreadableError.
+    """
+    pieces = [piece for piece in pieces_of(data) if piece.document is not None]
+    objects = [piece.document for piece in pieces if piece.document is not None] or [*_literals(data.decode("utf-8", "replace"))]
+    readings = [of for of in objects if _is_trex(of)]
+    if not readings:
+        ports = [of for of in objects if {"opackets", "ipackets"} <= of.keys()]
+        readings = [_pair(*ports[n : n + 2]) for n in range(0, len(ports) - 1, 2)]
+    if not readings:
+        return _printed(data)
+    repairs = [repair for piece in pieces for repair in piece.repairs]
+    return [of if len(readings) == 1 else {**of, "reading": n} for n, of in enumerate(readings, 1)], repairs
+
+
+def _pair(one: Document, other: Document) -> Document:
+    """Return the counters of two ports as TRex writes those of all ports."""
+    total = {key: sum(numbers) for key in one if None not in (numbers := [as_number(port.get(key)) for port in (one, other)])}
+    return {"0": one, "1": other, "total": total, "global": {}}
 
 
 def _answered(data: bytes) -> tuple[Sequence[Document], list[str]]:
@@ -84,6 +124,7 @@ _STL = ResultForm(
         TableField("total.opackets", "sent_frames"),
         TableField("total.ipackets", "received_frames"),
         TableField("global.cpu_util", "generator_cpu_percent"),
+        TableField("reading", setting="reading"),
         TableField("flow_stats.*.tx_pkts.total", "pg{}/sent_frames"),
         TableField("flow_stats.*.rx_pkts.total", "pg{}/received_frames"),
         TableField("latency.*.latency.average", "pg{}/latency_mean_ns", scale=_US),
@@ -95,7 +136,7 @@ _STL = ResultForm(
         TableField("latency.*.err_cntrs.out_of_order", "pg{}/reordered_frames"),
     ],
     holds=lambda document: _is_trex(document) and not isinstance(document.get("traffic"), Mapping),
-    documents=_printed,
+    documents=_readings,
     derive=_trex,
     assumed=(
         AssumedUnit("latency", "µs", "TRex counts so"),
@@ -126,6 +167,7 @@ _ASTF = ResultForm(
         *_PORT_RATES,
         TableField("global.cpu_util", "generator_cpu_percent"),
         TableField("global.tx_cps", "completed_per_s"),
+        TableField("reading", setting="reading"),
         TableField("traffic.client.m_rx_bw_l7_r", "client/goodput_bps"),
         TableField("traffic.server.m_rx_bw_l7_r", "server/goodput_bps"),
         TableField("traffic.client.tcps_connects", "established_connections"),
@@ -136,7 +178,7 @@ _ASTF = ResultForm(
         TableField("latency.*.hist.max_usec", "port{}/latency_max_ns", scale=_US),
     ],
     holds=lambda document: _is_trex(document) and isinstance(document.get("traffic"), Mapping),
-    documents=_printed,
+    documents=_readings,
     derive=_astf,
     assumed=(AssumedUnit("latency", "µs", "TRex counts so"),),
 )
