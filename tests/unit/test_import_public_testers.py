@@ -166,3 +166,43 @@ def test_the_warning_that_iperf3_prints_before_its_report_is_no_doubt():  # netp
     trials = read("iperf3", warning + report)
     assert figures(trials)[0]["goodput_bps"] == 18.36e8
     assert doubts(trials) == []
+
+
+PKT_GEN = "{time} main_thread [2666] {pps} Mpps ({packets} Mpkts {bits} Gbps in {us} usec) 497.42 avg_batch 99999 min_space\n"
+SENDER = [("957.106303", "27.015", "28.730", "12.967", 1063499), ("958.169302", "27.016", "28.718", "12.967", 1062999)]
+RECEIVER = [("957.306302", "3.668", "3.901", "1.761", 1063498), ("958.369303", "3.669", "3.900", "1.761", 1063001)]
+
+
+def pkt_gen(reports):
+    return "".join(PKT_GEN.format(**dict(zip(("time", "pps", "packets", "bits", "us"), of, strict=True))) for of in reports)
+
+
+def test_reports_of_two_pkt_gen_in_one_shell_are_not_of_one_run():  # an article on bridges of FreeBSD: sender and receiver in turn
+    trials = read("pkt-gen", pkt_gen(sorted(SENDER + RECEIVER)))
+    sent, came = figures(trials)
+    assert (sent["offered_pps"], came["received_pps"]) == (pytest.approx(27.0154e6, rel=1e-4), pytest.approx(3.6685e6, rel=1e-4))
+    assert "received_pps" not in sent
+    (single,) = figures(read("pkt-gen", pkt_gen(SENDER)))
+    assert single["offered_pps"] == sent["offered_pps"]
+
+
+def test_the_command_of_pkt_gen_says_which_end_its_reports_are():  # a page on netmap and veth
+    text = f"# ./pkt-gen -i veth1 -f tx\n{pkt_gen(SENDER)}\n# ./pkt-gen -i veth2 -f rx\n{pkt_gen(RECEIVER)}"
+    sent, came = figures(read("pkt-gen", text))
+    assert ("offered_pps" in sent, "received_pps" in came) == (True, True)
+
+
+OMNI = ["MIGRATED TCP REQUEST/RESPONSE TEST from 0.0.0.0 (0.0.0.0) port 20001 AF_INET to 104.154.50.86 () port 20001 AF_INET : first burst 0",
+        "Throughput,Throughput Units,50th Percentile Latency Microseconds", "{rate},Trans/s,683"]  # fmt: skip
+
+
+def test_lines_of_netperf_in_a_json_list_are_its_output():  # GoogleCloudPlatform/PerfKitBenchmarker, tests/data/netperf_results.json
+    tests = [[line.format(rate=rate) for line in OMNI] for rate in ("1405.50", "3545.77")]
+    trials = read("netperf", json.dumps(tests, indent=2))
+    assert [of["transactions_per_s"] for of in figures(trials)] == [1405.5, 3545.77]
+    assert doubts(trials) == []
+
+
+def test_output_in_a_string_of_json_is_read():  # as Ansible and CI systems keep it
+    kept = {"cmd": ["iperf", "-s"], "rc": 0, "stdout": AT_CLIENT + AT_SERVER}
+    assert figures(read("iperf2", json.dumps(kept))) == figures(read("iperf2", AT_CLIENT + AT_SERVER))
