@@ -72,14 +72,23 @@ def test_a_page_of_the_database_of_results_has_every_result_of_nfvbench():  # op
 INTERVALS = """------------------------------------------------------------
 {head}
 ------------------------------------------------------------
-[  4] local 10.0.0.2 port {port} connected with 10.0.0.1 port {far}
+[  4] local {here} port {port} connected with {there} port {far}
 [ ID] Interval       Transfer     Bandwidth
 [  4]  0.0- 1.0 sec  {first}
 [  4]  1.0- 2.0 sec   175 KBytes  1.44 Mbits/sec
 [  4]  2.0- 3.0 sec   173 KBytes  1.41 Mbits/sec
 """
-SERVER = INTERVALS.format(head="Server listening on TCP port 5001", port=5001, far=56591, first=" 177 KBytes  1.45 Mbits/sec")
-CLIENT = INTERVALS.format(head="Client connecting to 10.0.0.1, TCP port 5001", port=56591, far=5001, first="20.0 MBytes   168 Mbits/sec")
+SERVER = INTERVALS.format(
+    head="Server listening on TCP port 5001", here="10.0.0.2", port=5001, there="10.0.0.1", far=56591, first=" 177 KBytes  1.45 Mbits/sec"
+)
+CLIENT = INTERVALS.format(
+    head="Client connecting to 10.0.0.2, TCP port 5001",
+    here="10.0.0.1",
+    port=56591,
+    there="10.0.0.2",
+    far=5001,
+    first="20.0 MBytes   168 Mbits/sec",
+)
 
 
 def test_the_first_second_of_iperf_2_is_not_its_total():
@@ -96,6 +105,12 @@ def test_a_client_of_iperf_2_that_was_ended_is_named_among_complete_tests():
     trials = read("iperf2", CLIENT.replace("56591", "56590") + total + CLIENT)
     assert figures(trials) == [{"goodput_bps": 1.43e6}]
     assert doubts(trials) == [DoubtKind.TOOL_INCOMPLETE]
+
+
+def test_the_server_of_an_ended_client_of_iperf_2_remains():
+    trials = read("iperf2", CLIENT + SERVER)
+    assert figures(trials) == figures(read("iperf2", SERVER))
+    assert trials[0].cell.setting.said["direction"] == "forward"
 
 
 # jiyiyun/linux: a page that shows a test at its client, then at its server; other pages have them in the other order.
@@ -158,12 +173,18 @@ def test_counters_of_trex_that_were_printed_port_by_port_are_one_reading(printed
     assert trial.cell.setting.said["frame_size"] == 64
 
 
-def test_the_warning_that_iperf3_prints_before_its_report_is_no_doubt():  # netperf/netperf-api, of iperf3 3.12 with --bidir
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Warning: --bidir option is in use and is an experimental feature with known problems. Use with caution.",  # netperf/netperf-api
+        "Control connection MSS 1448",  # K9A2/PythonDataAnalysis, of 72 files with -V -J
+    ],
+)
+def test_a_line_that_iperf3_itself_prints_before_its_report_is_no_doubt(line):
     names = ("sum_sent", "sum_received", "sum_sent_bidir_reverse", "sum_received_bidir_reverse")
     rates = {name: {"bits_per_second": bps} for name, bps in zip(names, (9.14e8, 9.1e8, 9.31e8, 9.26e8), strict=True)}
     report = json.dumps({"start": {}, "intervals": [], "end": {"streams": [], **rates}}, indent="\t")
-    warning = "Warning: --bidir option is in use and is an experimental feature with known problems. Use with caution.\n"
-    trials = read("iperf3", warning + report)
+    trials = read("iperf3", f"{line}\n{report}")
     assert figures(trials)[0]["goodput_bps"] == 18.36e8
     assert doubts(trials) == []
 
@@ -206,3 +227,23 @@ def test_lines_of_netperf_in_a_json_list_are_its_output():  # GoogleCloudPlatfor
 def test_output_in_a_string_of_json_is_read():  # as Ansible and CI systems keep it
     kept = {"cmd": ["iperf", "-s"], "rc": 0, "stdout": AT_CLIENT + AT_SERVER}
     assert figures(read("iperf2", json.dumps(kept))) == figures(read("iperf2", AT_CLIENT + AT_SERVER))
+
+
+# vTechnolust/PerfTests, of fio 2.1.11: the latency is the time since boot.
+SINCE_BOOT = """fio-2.1.11
+Starting 48 threads
+
+job: (groupid=0, jobs=4): err= 0: pid=12902: Thu Sep  8 14:03:14 2016
+  read : io=19412MB, bw=661966KB/s, iops=165491, runt= 30029msec
+     lat (msec): min={lat}, max={lat}, avg={lat}, stdev=8719.64
+  cpu          : usr=7.83%, sys=20.67%, ctx=7582, majf=0, minf=4100
+     issued    : total=r=4969542/w=0/d=0, short=r=0/w=0/d=0
+"""
+
+
+@pytest.mark.parametrize(("lat", "is_possible"), [("756537530.85", False), ("25.13", True)])
+def test_a_latency_longer_than_its_job_is_no_figure(lat, is_possible):
+    trials = read("fio", SINCE_BOOT.format(lat=lat))
+    (found,) = figures(trials)
+    assert (round(found["iops.read"]), "lat_mean_ns.read" in found) == (165491, is_possible)
+    assert (DoubtKind.IMPOSSIBLE_FIGURE in doubts(trials)) is not is_possible

@@ -68,7 +68,8 @@ def _readings(data: bytes) -> tuple[Sequence[Document], list[str]]:
 
 def _pair(one: Document, other: Document) -> Document:
     """Return the counters of two ports as TRex writes those of all ports."""
-    total = {key: sum(numbers) for key in one if None not in (numbers := [as_number(port.get(key)) for port in (one, other)])}
+    numbers = ((key, as_number(of), as_number(other.get(key))) for key, of in one.items())
+    total = {key: mine + theirs for key, mine, theirs in numbers if mine is not None and theirs is not None}
     return {"0": one, "1": other, "total": total, "global": {}}
 
 
@@ -219,15 +220,15 @@ def _nfvbench(result: Document, figures: Mapping[str, float]) -> Derived:
             usable[f"{name}/lower_pps"] = sent
             if bits := usable.get(f"{name}/lower_bps_l1"):
                 usable[f"{name}/lower_bps_l1"] = bits * sent / asked
-    paths = ("ndr.stats.1.tx_pkts", "pdr.stats.1.tx_pkts", "stats.1.tx.total_pkts")
-    place = BOTH if any(number_at(result, path) for path in paths) else LINK
+    counts = ("ndr.stats.1.tx_pkts", "pdr.stats.1.tx_pkts", "stats.1.tx.total_pkts")
+    place = BOTH if any(number_at(result, path) for path in counts) else LINK
     doubts = [Doubt(DoubtKind.NO_LOWER_BOUND, f"nfvbench found no {name.upper()}", place) for name in none]
     asked, sent = usable.get("intended_pps"), usable.get("offered_pps")
     if asked and sent is not None and sent < asked * _SENT_AS_ASKED:
         starved.append(f"{sent:.0f} of {asked:.0f} frames a second were sent")
     doubts += [Doubt(DoubtKind.TX_STARVED, short, place) for short in starved]
-    paths = () if starved else ("warning", "*.warning", "*.stats.warning")
-    warnings = [str(value) for path in paths for _, value in found_at(result, path) if value]
+    paths = ["warning", "*.warning", "*.stats.warning"]
+    warnings = [] if starved else [str(value) for path in paths for _, value in found_at(result, path) if value]
     return Derived(usable, doubts=(*doubts, *repair_doubts(warnings)), place=place, replaces=True)
 
 
