@@ -101,14 +101,23 @@ def _csv_moment(text: str) -> datetime | None:
 
 
 def _csv_totals(samples: Sequence[Iperf2Sample]) -> list[Iperf2Sample]:
-    """Return the totals: lines of a stream from 0 on, without a longer line after them."""
+    """Return the totals: lines of a stream from 0 on, without a longer line after them.
+
+    The only line of a stream is its first interval, not its total, if the file was cut: then other streams have intervals of that length.
+    """
+    lines_by_stream: dict[tuple[str, bool], list[Iperf2Sample]] = {}
+    for sample in samples:
+        lines_by_stream.setdefault((sample.stream, sample.total is None), []).append(sample)
+    intervals = [lines[0].end_s for lines in lines_by_stream.values() if len(lines) > 1 and lines[1].begin_s > 0]
     totals = list[Iperf2Sample]()
     later_by_stream: dict[tuple[str, bool], Iperf2Sample] = {}
     for sample in reversed(samples):
-        later = later_by_stream.get((sample.stream, sample.total is None))
-        if sample.begin_s == 0 and (later is None or (later.begin_s == 0 and later.end_s <= sample.end_s + SHORTEST_S)):
+        stream = sample.stream, sample.total is None
+        later = later_by_stream.get(stream)
+        is_interval = len(lines_by_stream[stream]) == 1 and any(abs(sample.end_s - end_s) < SHORTEST_S for end_s in intervals)
+        if sample.begin_s == 0 and not is_interval and (later is None or (later.begin_s == 0 and later.end_s <= sample.end_s + SHORTEST_S)):
             totals.append(sample)
-        later_by_stream[sample.stream, sample.total is None] = sample
+        later_by_stream[stream] = sample
     return totals[::-1]
 
 
