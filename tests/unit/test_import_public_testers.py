@@ -295,3 +295,17 @@ def test_the_receiver_of_udp_knows_better_what_arrived_than_the_loss_of_the_send
     assert found["goodput_bps"] == pytest.approx(432 * 1448 * 8 / 2, rel=0.01)
     assert found["loss_ratio"] == pytest.approx(1209 / 1641)
     assert doubts(trials) == [DoubtKind.TOOL_INCOMPLETE]
+
+
+WRK = """    Running 30s test @ http://127.0.0.1:80/index.html
+      2 threads and 100 connections
+        Latency     6.46ms    1.93ms  12.34ms   67.66%
+      60017 requests in 30.01s, 19.81MB read
+    Requests/sec:   {rate}
+    Transfer/sec:    676.14KB
+"""
+
+
+def test_every_test_of_wrk_in_a_page_is_read_at_any_indent():  # giltene/wrk2's README, as NaiJii/LINFO2241 has it
+    page = f"  Output:\n\n{WRK.format(rate=2000.15)}\nExample 1:\n\n{WRK.format(rate=2000.28)}"
+    assert [of["transactions_per_s"] for of in figures(read("wrk", page))] == [2000.15, 2000.28]

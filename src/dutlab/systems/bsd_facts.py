@@ -2,7 +2,7 @@
 
 FreeBSD's arp(8) prints a sentence per entry (usr.sbin/arp/arp.c), OpenBSD's a table row. The facts leave out the addresses of entries.
 
-Tested only against transcripts of documented outputs, never on a machine.
+Tested only against transcripts of documented outputs and outputs of published machines, never on a machine of ours.
 """
 
 from __future__ import annotations
