@@ -223,6 +223,12 @@ def test_reports_of_two_pkt_gen_in_one_shell_are_not_of_one_run():  # an article
     assert single["offered_pps"] == sent["offered_pps"]
 
 
+def test_a_late_line_of_pkt_gen_does_not_make_two_processes_of_one():
+    ends = (950.0, 951.0, 952.0, 953.4, 954.0, 955.0, 956.0)
+    (single,) = figures(read("pkt-gen", pkt_gen([(f"{end:.6f}", "1.000", "1.000", "0.480", 1_000_000) for end in ends])))
+    assert single["offered_pps"] == pytest.approx(1e6)
+
+
 def test_the_command_of_pkt_gen_says_which_end_its_reports_are():  # a page on netmap and veth
     text = f"# ./pkt-gen -i veth1 -f tx\n{pkt_gen(SENDER)}\n# ./pkt-gen -i veth2 -f rx\n{pkt_gen(RECEIVER)}"
     sent, came = figures(read("pkt-gen", text))

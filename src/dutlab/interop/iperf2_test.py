@@ -84,7 +84,7 @@ def with_totals(test: Iperf2Test) -> bool:
     for s in test.samples:
         by_stream.setdefault((s.stream, s.is_back, s.total is not None), []).append(s)
     for lines in by_stream.values():
-        total_s = next((s.end_s for s in reversed(lines) if s.begin_s == 0), None)
+        total_s = max((s.end_s for s in lines if s.begin_s == 0), default=None)
         last = max(lines, key=lambda s: s.end_s)
         if total_s is None or last.end_s <= total_s + SHORTEST_S or last.begin_s < total_s - SHORTEST_S:
             continue

@@ -173,6 +173,10 @@ def _each_process(run: PktGenRun) -> list[PktGenRun]:
             by_process.append([report])
     if run.total is not None or len(by_process) != 2 or min(map(len, by_process)) < LEAST_REPORTS:  # noqa: PLR2004 -- a sender and a receiver
         return [run]
+    begins, ends = ([of[n].end_s for of in by_process] for n in (0, -1))
+    shorter_s = min(end - begin for begin, end in zip(begins, ends, strict=True))
+    if min(ends) - max(begins) < shorter_s / 2:  # one process, a line of which was late
+        return [run]
     by_process.sort(key=lambda of: -sum(report.pps for report in of) / len(of))
     return [
         replace(run, reports=of, direction=way, is_one_of_two=True, unread=run.unread if way == "Sent" else [])
