@@ -169,7 +169,7 @@ def test_a_doubt_touches_what_it_is_about_and_everything_when_that_is_not_known(
     book = book_of([made])
     number = next(n.number for n in book.notes if n.kind == "K")
     places = [(link, name) for link, of in made.figures.items() for name in of]
-    assert {place for place in places if number in book.touching([made], *place)} == touched
+    assert {place for place in places if number in book.touching((made.trial,), *place)} == touched
 
 
 def test_flows_that_do_not_balance_are_a_severe_doubt_even_when_the_record_says_nothing() -> None:

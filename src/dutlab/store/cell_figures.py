@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
+from typing import Final, NamedTuple
 
 from dutlab.doubts import DoubtKind
 from dutlab.plan.cell import Cell
@@ -42,8 +44,38 @@ def is_bound(record: TrialRecord, name: str, figure: str) -> bool:
     return is_open(record.cell.workload, figure, record.figures.get(name, ())) and not record.doubted(DoubtKind.IMPORTED)
 
 
-@dataclass(frozen=True)
-class CellFigure:
+class Column(NamedTuple):
+    """One figure of several trials."""
+
+    trials: tuple[int, ...]
+    values: tuple[float, ...]
+
+
+Columns = Mapping[str, Mapping[str, Column]]
+"""Place (`a+b`) → figure → column, in the order of the records."""
+NO_COLUMN: Final = Column((), ())
+
+
+def columns_of(records: Sequence[TrialRecord]) -> Columns:
+    """Return the figures of the records as columns, made in one pass: a report asks for each figure many times."""
+    found = defaultdict[str, dict[str, tuple[list[int], list[float]]]](dict)
+    for record in records:
+        trial = record.trial
+        for place, figures in record.figures.items():
+            columns = found[place]
+            for figure, value in figures.items():
+                if (column := columns.get(figure)) is None:
+                    column = columns[figure] = [], []
+                column[0].append(trial)
+                column[1].append(value)
+    every = tuple(r.trial for r in records)  # one tuple for all columns, since most records have all figures
+    return {
+        place: {name: Column(every if len(trials) == len(every) else tuple(trials), tuple(values)) for name, (trials, values) in of.items()}
+        for place, of in found.items()
+    }
+
+
+class CellFigure(NamedTuple):
     """One figure of one trial."""
 
     value: float
@@ -68,11 +100,11 @@ class CellFigures:
     @cached_property
     def names(self) -> tuple[str, ...]:
         """Names that have figures: first all links and directions together (`a+a.back`), then each one (`a`, `a.back`)."""
-        return tuple(sums_first(name for r in self.records for name in r.figures))
+        return tuple(sums_first(self._columns))
 
     def figures(self, name: str) -> tuple[str, ...]:
         """Return every figure that any record has under `name`, in the order of the records."""
-        return tuple(dict.fromkeys(figure for r in self.records for figure in r.figures.get(name, ())))
+        return tuple(self._columns.get(name, ()))
 
     def readings(self, name: str, figure: str) -> tuple[CellFigure, ...]:
         """Return `figure` of `name` in each record that has it, in the order of time."""
@@ -89,6 +121,10 @@ class CellFigures:
             for r in self.records
             if figure in r.figures.get(name, ())
         )
+
+    @cached_property
+    def _columns(self) -> Columns:
+        return columns_of(self.records)
 
     @cached_property
     def _disturbed(self) -> frozenset[int]:

@@ -15,7 +15,7 @@ from dutlab.report.model.words import SIZES, asked_words, size_order
 from dutlab.spec.workloads.setting import ImportedSetting, identity_of
 from dutlab.stats.summary import median
 from dutlab.store.cell_figures import CellKey as GroupKey
-from dutlab.store.cell_figures import counts, key_of
+from dutlab.store.cell_figures import NO_COLUMN, Column, Columns, columns_of, counts, key_of
 from dutlab.store.judged import DISTURBED
 from dutlab.store.record import TrialRecord
 from dutlab.subject import whole_of
@@ -46,14 +46,28 @@ class Group:
     @cached_property
     def main(self) -> tuple[str, str]:
         """Main figure and its subject: the sum of all links, and of both directions if both carry load."""
-        link = whole_of((place for r in self.measured or self.disturbed for place in r.figures), self.cell.link_label)
-        there = main_figures(self.cell.workload, (name for r in self.measured for name in r.figures.get(link, ())))
+        link = whole_of(self._columns or (place for r in self.disturbed for place in r.figures), self.cell.link_label)
+        there = main_figures(self.cell.workload, self._columns.get(link, ()))
         return (there[0], link) if there else ("", link)
+
+    @cached_property
+    def _columns(self) -> Columns:
+        return columns_of(self.measured)
+
+    def column(self, link: str, figure: str) -> Column:
+        """Return a figure of the records that count and have it. Call it only when all records are present."""
+        return self._columns.get(link, {}).get(figure, NO_COLUMN)
+
+    def figure_names(self, link: str) -> list[str]:
+        """Return the figures of a link in the records that count; if none counts, in those of disturbed trials."""
+        if self.measured:
+            return list(self._columns.get(link, ()))
+        return list(dict.fromkeys(name for r in self.disturbed for name in r.figures.get(link, ())))
 
     def median(self, link: str, figure: str) -> float | None:
         """Return the median over the records that have the figure; None if none has. Call it only when all records are present."""
         if (link, figure) not in self._medians:
-            values = [of[figure] for r in self.measured if figure in (of := r.figures.get(link, {}))]
+            values = self.column(link, figure).values
             self._medians[link, figure] = median(values) if values else None
         return self._medians[link, figure]
 

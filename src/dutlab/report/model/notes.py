@@ -55,6 +55,7 @@ class NoteBook:
         number = {key: n for n, key in enumerate(ordered, first)}
         marks = {of: tuple((number[key], scope) for key, scope in of) for of in known}
         self._marks = {trial: marks[of] for trial, of in scopes.items()}
+        self._marks_of = dict[tuple[int, ...], set[tuple[int, str]]]()
         self.notes = tuple(
             DoubtNote(
                 number=number[key],
@@ -71,11 +72,12 @@ class NoteBook:
         self._disturbed = {n.number for n in self.notes if n.kind == DoubtKind.DISTURBED.name}
         self.answers = RunAnswers([r for group in groups for r in group.measured])
 
-    def touching(self, records: Iterable[TrialRecord], link: str, figure: str) -> set[int]:
+    def touching(self, trials: tuple[int, ...], link: str, figure: str) -> set[int]:
         """Return numbers of the notes about one figure of these trials. A doubt about a link also applies to sums that include it."""
         whole, flows = {"", link, figure}, apart(link)
-        every = {self._marks.get(record.trial, ()) for record in records}  # repeats have the same doubts
-        return {number for marks in every for number, scope in marks if scope in whole or scope in flows}
+        if (every := self._marks_of.get(trials)) is None:  # all figures of a cell have the same trials, and most trials the same doubts
+            every = self._marks_of[trials] = {mark for marks in {self._marks.get(trial, ()) for trial in trials} for mark in marks}
+        return {number for number, scope in every if scope in whole or scope in flows}
 
     def of_trial(self, trial: int) -> tuple[int, ...]:
         """Return the numbers of all notes of a trial."""

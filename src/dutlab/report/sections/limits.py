@@ -268,7 +268,7 @@ def _line_key(group: Group, bed: LimitContext) -> tuple[str, int | None, float, 
 def _doubts(group: Group, book: NoteBook) -> list[DoubtNote]:
     """Return the doubts about the figure of the verdict."""
     figure, link = group.main
-    marks = book.touching(group.measured, link, figure)
+    marks = book.touching(tuple(r.trial for r in group.measured), link, figure)
     return [note for note in book.notes if note.number in marks]
 
 
