@@ -163,7 +163,7 @@ def _report_of(read: ReadRun, base: Path) -> RunReport:
         ),
         notes=book.notes,
         additions=tuple(shown_additions(run.path, folder, faults)),
-        deviations=(*_deviations(cells), *(d for s in found_sections for d in s.deviations)),
+        deviations=(*_deviations(list({id(cell.setting): cell for cell in cells}.values())), *(d for s in found_sections for d in s.deviations)),
         busy=too_busy(records, aside),
         repeated=" ".join(filter(None, (repeated(records, aside), hosts_lost(read.lost)))),
         cpu_cost=cpu_cost(records, aside, modes) if slowed or any(r.doubted(DoubtKind.DISTURBED) for r in (*records, *aside)) else None,
@@ -266,7 +266,7 @@ def _findings(read: ReadRun) -> tuple[Finding, ...]:
 
 def _line(record: TrialRecord, of: Group, run: RunFolder, linked: str, book: NoteBook) -> TrialLine:
     folder, link = f"{run.path}/trials/{record.trial:04d}", f"{linked}/trials/{record.trial:04d}"
-    files = ["record.json", *record.raw, "samples.parquet"]
+    files = [*record.raw, "samples.parquet"]
     return TrialLine(
         number=record.trial,
         group=of.planned[0],
@@ -280,7 +280,10 @@ def _line(record: TrialRecord, of: Group, run: RunFolder, linked: str, book: Not
         started=_moment(record.started),
         seconds=(record.ended - record.started).total_seconds(),
         marks=book.of_trial(record.trial),
-        files=tuple((name.removeprefix("raw/"), f"{link}/{_quoted(name)}") for name in files if _inside(folder, name)),
+        files=(
+            ("record.json", f"{link}/record.json"),
+            *[(name.removeprefix("raw/"), f"{link}/{_quoted(name)}") for name in files if _inside(folder, name)],
+        ),
         result=_result(record, of),
     )
 

@@ -48,8 +48,7 @@ def doubted(record: TrialRecord, why: str) -> TrialRecord:
 
 def lost_link(record: TrialRecord) -> bool:
     """Return whether the record does not count because a link went down, and not because of other work."""
-    kinds = {d.kind for d in record.doubts}
-    return record.status == DISTURBED and DoubtKind.LINK_WENT_DOWN.name in kinds and DoubtKind.DISTURBED.name not in kinds
+    return record.status == DISTURBED and record.doubted(DoubtKind.LINK_WENT_DOWN) and not record.doubted(DoubtKind.DISTURBED)
 
 
 def void_attempts(records: Iterable[TrialRecord]) -> VoidAttempts:

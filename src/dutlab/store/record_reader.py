@@ -22,6 +22,8 @@ FIGURES_ONLY: Final = frozenset({"flows", "checks", "counters", "watched", "note
 _BETWEEN, _NAMED, _REPEAT, _END = b'\n "', b'": ', b',\n  "repeat": ', b"\n}\n"
 _OWN = frozenset({"trial", "started", "ended", "figures", "counters", "watched", "interference"})
 """Parts that no two records have in common."""
+_LONG = (b'counters"', b'interference"', b'watched"', b'figures"')
+"""Starts of the long ones among them. To look for these among the stored parts would be to hash most of a record."""
 _MOST_KEPT, _LONGEST_KEPT, _LONGEST_REPEAT = 4096, 4096, 9
 """Limits: number of stored parts, bytes of a stored part (longer parts are tables of one record), digits of a repeat number."""
 _NOTHING_ELSE = (("__pydantic_extra__", None), ("__pydantic_private__", None))
@@ -53,7 +55,8 @@ class RecordReader:
         if before != b"{" or not parts or not parts[-1].endswith(_END):
             raise OtherForm
         parts[-1] = parts[-1][: -len(_END)] + b","
-        values = dict(self._known.get(part) or self._part(part) for part in parts)
+        known = self._known.get
+        values = dict([(None if part.startswith(_LONG) else known(part)) or self._part(part) for part in parts])
         if len(values) < len(parts) or not values.keys() >= _REQUIRED:
             raise OtherForm
         return _made(TrialRecord, {**_DEFAULTS, **values}, _ALL)
@@ -116,4 +119,4 @@ def _parser(name: str) -> Callable[[bytes], Any]:
     """Return the parser of a field, from JSON to its value. The parser raises ValueError."""
     config = None if name == "cell" else TrialRecord.model_config | ConfigDict(defer_build=False)
     adapter: TypeAdapter[Any] = TypeAdapter(TrialRecord.model_fields[name].rebuild_annotation(), config=config)
-    return adapter.validate_json
+    return adapter.validator.validate_json

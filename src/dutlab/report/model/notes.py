@@ -122,7 +122,9 @@ def _key(doubt: DoubtRecord) -> _Key:
 def _scope(doubt: DoubtRecord, record: TrialRecord) -> str:
     """Return the subject of a doubt; empty if it is about everything, or unknown."""
     about = doubt.about
-    links = {*record.figures, *record.cell.links, *(f.link for f in record.flows)} if about else set()
+    if not about:
+        return ""
+    links = {*record.figures, *record.cell.links, *(f.link for f in record.flows)}
     is_known = about in links or about in map(back_of, links) or any(about in of for of in record.figures.values())
     return about if is_known else ""
 

@@ -175,7 +175,7 @@ def _cores(group: Group, bed: LimitContext) -> tuple[Core, ...]:
     out = []
     for number in numbers:
         shares = [of[bed.dut, number] for of in trials if (bed.dut, number) in of]
-        out.append(Core(number, {kind: fmean(s.get(kind, 0.0) for s in shares) for kind in sorted({k for s in shares for k in s})}))
+        out.append(Core(number, {kind: fmean([s.get(kind, 0.0) for s in shares]) for kind in sorted({k for s in shares for k in s})}))
     return tuple(out)
 
 
@@ -228,12 +228,15 @@ def _places(flows: Sequence[FlowRecord]) -> dict[str, float]:
 def _at_cards(group: Group, flows: Sequence[FlowRecord], bed: LimitContext) -> dict[str, float]:
     """Return place at the DUT's cards → frames that drivers counted there, as a share of all lost frames."""
     lost = sum(flow.lost_frames for flow in flows)
+    if not lost:
+        return {}
     ports = bed.hosts.get(bed.dut, {}).get("interfaces") or {}
+    place_of = {f"{port}_{place}": place for port in ports for place in PLACES.keys() - {BUFFER_LATE}}
     counted: dict[str, float] = defaultdict(float)
     for of in (r.counters.get(bed.dut, {}) for r in group.measured):
-        for place in PLACES.keys() - {BUFFER_LATE}:
-            counted[place] += sum(of.get(f"{port}_{place}", 0.0) for port in ports)
-    return {place: min(1.0, frames / lost) for place, frames in sorted(counted.items()) if frames} if lost else {}
+        for name in place_of.keys() & of.keys():
+            counted[place_of[name]] += of[name]
+    return {place: min(1.0, frames / lost) for place, frames in sorted(counted.items()) if frames}
 
 
 def _refused(flows: Sequence[FlowRecord], *, at_full_speed: bool) -> float | None:
