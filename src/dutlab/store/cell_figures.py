@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
+from itertools import repeat
 from typing import Final, NamedTuple
 
 from dutlab.doubts import DoubtKind
@@ -106,21 +107,22 @@ class CellFigures:
         """Return every figure that any record has under `name`, in the order of the records."""
         return tuple(self._columns.get(name, ()))
 
+    def column(self, name: str, figure: str) -> Column:
+        """Return `figure` of `name` in the records that have it, in the order of time."""
+        return self._columns.get(name, {}).get(figure, NO_COLUMN)
+
     def readings(self, name: str, figure: str) -> tuple[CellFigure, ...]:
         """Return `figure` of `name` in each record that has it, in the order of time."""
-        can_be_bound = has_bounds(self.cell)
+        values = self.column(name, figure).values
+        records = self.records
+        if len(values) < len(records):
+            records = tuple(r for r in records if figure in r.figures.get(name, ()))
+        at_least = (is_bound(r, name, figure) for r in records) if has_bounds(self.cell) else repeat(False)  # noqa: FBT003
+        disturbed = map(self._disturbed.__contains__, [r.trial for r in records])
         return tuple(
-            CellFigure(
-                r.figures[name][figure],
-                r.cell.repeat,
-                r.started,
-                r.trial,
-                can_be_bound and is_bound(r, name, figure),
-                r.trial in self._disturbed,
-            )
-            for r in self.records
-            if figure in r.figures.get(name, ())
-        )
+            map(CellFigure, values, [r.cell.repeat for r in records], [r.started for r in records], [r.trial for r in records],
+                at_least, disturbed)
+        )  # fmt: skip
 
     @cached_property
     def _columns(self) -> Columns:

@@ -173,12 +173,13 @@ def counters(groups: Sequence[Group], labels: Sequence[str]) -> tuple[Table, ...
         for record in group.measured:
             for host, of_host in record.counters.items():
                 trials[host, group.label] += 1
+                growths_here = growths[host, group.label]
                 for counter, growth in of_host.items():
                     if growth:
-                        growths[host, counter][group.label].append(growth)
+                        growths_here[counter].append(growth)
     rows = [
-        Row("", (host, counter, *(_growth(of[label], trials[host, label]) if trials[host, label] else "" for label in labels)))
-        for (host, counter), of in sorted(growths.items())
+        Row("", (host, counter, *(_growth(growths[host, label][counter], n) if (n := trials[host, label]) else "" for label in labels)))
+        for host, counter in sorted({(host, counter) for (host, _), of in growths.items() for counter in of})
     ]
     columns = (Column("host"), Column("counter"), *(Column(label, unit=COUNT) for label in labels))
     title = f"{plural(len(rows), 'counter')} that grew over a trial, median over all trials of a mode"
