@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
@@ -25,7 +25,7 @@ from dutlab.report.model.packets import mtus_of
 from dutlab.report.model.run_report import LimitRow, ReadRun, RunReport, Section, TrialLine
 from dutlab.report.model.table import Column, Figure, Links, Missing, Table, Value, number_text, without_empty
 from dutlab.report.model.watched_means import WatchedKey, means_by_key
-from dutlab.report.model.words import duration_words, unit_for
+from dutlab.report.model.words import Unit, duration_words, unit_for
 from dutlab.report.sections.additions import shown_additions
 from dutlab.report.sections.answer import answer_of
 from dutlab.report.sections.cpu_cost import cpu_cost, speed_sentence
@@ -295,8 +295,14 @@ def _result(record: TrialRecord, of: Group) -> str:
     if value is None:
         return ""
     middle = of.median(link, figure)
-    unit = unit_for(figure, [value if middle is None else middle])
+    unit = _unit(figure, value if middle is None else middle)
     return f"{'≥ ' if has_bounds(of.cell) and is_bound(record, link, figure) else ''}{number_text(value, unit)} {unit.name}".strip()
+
+
+@lru_cache
+def _unit(figure: str, value: float) -> Unit:
+    """Return the unit of a value; cached, since all trials of a cell have that of its median."""
+    return unit_for(figure, [value])
 
 
 @cache

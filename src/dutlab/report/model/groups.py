@@ -18,7 +18,7 @@ from dutlab.store.cell_figures import CellKey as GroupKey
 from dutlab.store.cell_figures import NO_COLUMN, Column, Columns, columns_of, counts, key_of
 from dutlab.store.judged import DISTURBED
 from dutlab.store.record import TrialRecord
-from dutlab.subject import whole_of
+from dutlab.subject import Figures, whole_of
 from dutlab.workloads import main_figures
 
 
@@ -42,6 +42,11 @@ class Group:
     def disturbed(self) -> list[TrialRecord]:
         """Records of disturbed trials, which do not count. Read it only when all records are present."""
         return [r for r in self.records if r.status == DISTURBED]
+
+    @cached_property
+    def ceilings(self) -> list[Figures]:
+        """Ceilings of the records that count, each once: records read from one run share them."""
+        return list({id(r.ceilings): r.ceilings for r in self.measured}.values())
 
     @cached_property
     def main(self) -> tuple[str, str]:

@@ -319,10 +319,10 @@ def _figure(group: Group, link: str, figure: str) -> float | None:
 
 def _ceiling(group: Group, link: str, figure: str) -> float | None:
     """Return the ceiling of a figure; without its own, that of frames a second in each direction."""
-    for r in group.measured:
-        if (limit := r.ceilings.get(link, {}).get(figure)) is not None:
+    for ceilings in group.ceilings:
+        if (limit := ceilings.get(link, {}).get(figure)) is not None:
             return limit
-        of_directions = [r.ceilings.get(place, {}).get(_LIKE_RECEIVED) for place in subject_of(link).place_of_flows]
+        of_directions = [ceilings.get(place, {}).get(_LIKE_RECEIVED) for place in subject_of(link).place_of_flows]
         if _is_frames(figure) and all(limit is not None for limit in of_directions):
             return sum(limit for limit in of_directions if limit is not None)
     return None
