@@ -163,7 +163,10 @@ def _report_of(read: ReadRun, base: Path) -> RunReport:
         ),
         notes=book.notes,
         additions=tuple(shown_additions(run.path, folder, faults)),
-        deviations=(*_deviations(list({id(cell.setting): cell for cell in cells}.values())), *(d for s in found_sections for d in s.deviations)),
+        deviations=(
+            *_deviations(list({id(cell.setting): cell for cell in cells}.values())),
+            *(d for s in found_sections for d in s.deviations),
+        ),
         busy=too_busy(records, aside),
         repeated=" ".join(filter(None, (repeated(records, aside), hosts_lost(read.lost)))),
         cpu_cost=cpu_cost(records, aside, modes) if slowed or any(r.doubted(DoubtKind.DISTURBED) for r in (*records, *aside)) else None,

@@ -117,7 +117,7 @@ class CellFigures:
         records = self.records
         if len(values) < len(records):
             records = tuple(r for r in records if figure in r.figures.get(name, ()))
-        at_least = (is_bound(r, name, figure) for r in records) if has_bounds(self.cell) else repeat(False)  # noqa: FBT003
+        at_least = (is_bound(r, name, figure) for r in records) if has_bounds(self.cell) else repeat(False)
         disturbed = map(self._disturbed.__contains__, [r.trial for r in records])
         return tuple(
             map(CellFigure, values, [r.cell.repeat for r in records], [r.started for r in records], [r.trial for r in records],

@@ -132,7 +132,8 @@ def prepare() -> None:
 def _own_parser(names: frozenset[str]) -> Callable[[bytes], BaseModel]:
     """Return the parser of an object with all of these fields. The parser raises ValueError."""
     fields: dict[str, Any] = {name: (TrialRecord.model_fields[name].rebuild_annotation(), ...) for name in names}
-    return create_model("OwnParts", __config__=_PARSED_AT_ONCE, **fields).model_validate_json
+    parts: type[BaseModel] = create_model("OwnParts", __config__=_PARSED_AT_ONCE, **fields)
+    return parts.model_validate_json
 
 
 @cache

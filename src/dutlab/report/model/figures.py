@@ -21,7 +21,8 @@ def value_of(group: Group | None, link: str, figure: str, book: NoteBook) -> Val
     """Return the median of `figure` on `link` over the group's repeats, with spread and doubts, or the reason for its absence."""
     if group is None:
         return Missing("not part of the plan")
-    value = _value(group, link, figure, group.column(link, figure), lambda r: r.figures.get(link, {}).get(figure), book)
+    column = group.column(link, figure)
+    value = _value(group, column, lambda r: r.figures.get(link, {}).get(figure), book, link=link, figure=figure)
     if not isinstance(value, Figure) or value.n != 1:
         return value
     own = {
@@ -43,10 +44,10 @@ def value_of(group: Group | None, link: str, figure: str, book: NoteBook) -> Val
 def computed_value(group: Group, link: str, figure: str, of: Callable[[TrialRecord], float | None], book: NoteBook) -> Value:
     """Return the median of what `of` computes from each record, with the doubts of `figure`."""
     values = {r.trial: value for r in group.measured if (value := of(r)) is not None}
-    return _value(group, link, figure, Column(tuple(values), tuple(values.values())), of, book)
+    return _value(group, Column(tuple(values), tuple(values.values())), of, book, link=link, figure=figure)
 
 
-def _value(group: Group, link: str, figure: str, column: Column, of: Callable[[TrialRecord], float | None], book: NoteBook) -> Value:
+def _value(group: Group, column: Column, of: Callable[[TrialRecord], float | None], book: NoteBook, *, link: str, figure: str) -> Value:
     if not column.trials:
         why = f"not measured: no {figure} in the records" if group.measured else group.why_missing
         greyed = {} if group.measured else {r.trial: value for r in group.disturbed if (value := of(r)) is not None}

@@ -14,8 +14,8 @@ from dutlab.report.model.table import Row
 from dutlab.report.model.words import SIZES, asked_words, size_order
 from dutlab.spec.workloads.setting import ImportedSetting, identity_of
 from dutlab.stats.summary import median
-from dutlab.store.cell_figures import CellKey as GroupKey
 from dutlab.store.cell_figures import NO_COLUMN, Column, Columns, columns_of, counts, key_of
+from dutlab.store.cell_figures import CellKey as GroupKey
 from dutlab.store.judged import DISTURBED
 from dutlab.store.record import TrialRecord
 from dutlab.subject import Figures, whole_of

@@ -132,13 +132,10 @@ def _scope(doubt: DoubtRecord, record: TrialRecord) -> str:
 def _ledger_doubts(record: TrialRecord) -> list[DoubtRecord]:
     """Return doubts about flows that do not balance, unless the record has that doubt already."""
     kind = DoubtKind.LEDGER_OPEN
-    if record.doubted(kind):
+    links = [flow.link for flow in record.flows if not flow.balances]
+    if not links or record.doubted(kind):
         return []
-    return [
-        DoubtRecord(kind=kind.name, grade=kind.grade.value, text=kind.text, remedy=kind.remedy, about=flow.link)
-        for flow in record.flows
-        if not flow.balances
-    ]
+    return [DoubtRecord(kind=kind.name, grade=kind.grade.value, text=kind.text, remedy=kind.remedy, about=link) for link in links]
 
 
 def _joint_doubts(group: Group) -> list[DoubtRecord]:
