@@ -30,6 +30,21 @@ def key_of(cell: Cell) -> CellKey:
     return (cell.workload, cell.mode, cell.links, tuple(sorted(cell.factors.items())), cell.setting.identity)
 
 
+class KeyMemory:
+    """key_of() of many cells, computed once for all that share their settings and levels, as repeats do that were read from one run."""
+
+    def __init__(self) -> None:
+        self._known = dict[tuple[str, tuple[str, ...], int, int], tuple[CellKey, Cell]]()
+        """Mode, links, and identity of levels and setting → key, and a cell that keeps these alive."""
+
+    def key_of(self, cell: Cell) -> CellKey:
+        """Return the key of a cell."""
+        parts = (cell.mode, cell.links, id(cell.factors), id(cell.setting))
+        if (known := self._known.get(parts)) is None:
+            known = self._known[parts] = key_of(cell), cell
+        return known[0]
+
+
 def counts(record: TrialRecord) -> bool:
     """Return whether a record's figures enter medians. Only this function decides it."""
     return record.status == "measured"
@@ -137,9 +152,10 @@ class CellFigures:
 def cells_of(records: Iterable[TrialRecord]) -> dict[CellKey, CellFigures]:
     """Return cells by their key, in the order in which they were first measured. Cells without a record that counts are left out."""
     by_cell: dict[CellKey, list[TrialRecord]] = {}
+    keys = KeyMemory()
     for record in sorted(records, key=lambda r: (r.started, r.trial)):
         if counts(record):
-            by_cell.setdefault(key_of(record.cell), []).append(record)
+            by_cell.setdefault(keys.key_of(record.cell), []).append(record)
     return {key: CellFigures(of[0].cell, tuple(of)) for key, of in by_cell.items()}
 
 

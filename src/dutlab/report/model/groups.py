@@ -14,7 +14,7 @@ from dutlab.report.model.table import Row
 from dutlab.report.model.words import SIZES, asked_words, size_order
 from dutlab.spec.workloads.setting import ImportedSetting, identity_of
 from dutlab.stats.summary import median
-from dutlab.store.cell_figures import NO_COLUMN, Column, Columns, columns_of, counts, key_of
+from dutlab.store.cell_figures import NO_COLUMN, Column, Columns, KeyMemory, columns_of, counts
 from dutlab.store.cell_figures import CellKey as GroupKey
 from dutlab.store.judged import DISTURBED
 from dutlab.store.record import TrialRecord
@@ -103,19 +103,21 @@ class Group:
 
 def group(planned: Mapping[int, Cell], records: Sequence[TrialRecord], labels: Mapping[GroupKey, str]) -> list[Group]:
     """Return one group per cell, in the order of the labels, then of the plan."""
-    groups: dict[GroupKey, Group] = {}
+    groups, keys = dict[GroupKey, Group](), KeyMemory()
     for number, cell in sorted({**{r.trial: r.cell for r in records}, **planned}.items()):
-        cell_group = groups.setdefault(key_of(cell), Group(labels[key_of(cell)], cell))
+        if (cell_group := groups.get(key := keys.key_of(cell))) is None:
+            cell_group = groups[key] = Group(labels[key], cell)
         cell_group.planned.append(number)
     for record in sorted(records, key=lambda r: r.trial):
-        groups[key_of(record.cell)].records.append(record)
+        groups[keys.key_of(record.cell)].records.append(record)
     order = {label: place for place, label in enumerate(dict.fromkeys(labels.values()))}
     return sorted(groups.values(), key=lambda g: (order[g.label], g.planned[0]))
 
 
 def labels_of(cells: Iterable[Cell], factors: Mapping[str, Any]) -> dict[GroupKey, str]:
     """Return cell → row label: the mode and the levels of all varied factors, in the order of the experiment file."""
-    all_cells = list(cells)
+    keys = KeyMemory()
+    all_cells = list({keys.key_of(cell): cell for cell in cells}.values())
     levels: dict[str, dict[str, int]] = {
         name: {level: place for place, level in enumerate(dict.fromkeys(map(str, values)))}
         for name, values in factors.items()
@@ -131,7 +133,7 @@ def labels_of(cells: Iterable[Cell], factors: Mapping[str, Any]) -> dict[GroupKe
         return (levels["mode"][cell.mode], *(levels[n][cell.factors[n]] if n in cell.factors else -1 for n in varied))
 
     ordered = sorted(all_cells, key=place)
-    return {key_of(c): " · ".join([c.mode, *(f"{n} {c.factors[n]}" for n in varied if n in c.factors)]) for c in ordered}
+    return {keys.key_of(c): " · ".join([c.mode, *(f"{n} {c.factors[n]}" for n in varied if n in c.factors)]) for c in ordered}
 
 
 def by_size(groups: Sequence[Group], labels: Sequence[str]) -> list[Group]:
