@@ -24,7 +24,7 @@ from dutlab.store.loads import held_back
 from dutlab.store.record import FlowRecord
 from dutlab.subject import subject_of
 from dutlab.systems.card_counters import BUFFER_LATE, OVER_ALLOWANCE, PLACES
-from dutlab.systems.sample_names import frames_and_calls, poll_cycle_shares
+from dutlab.systems.sample_names import frames_and_calls, has_polls, poll_cycle_shares
 from dutlab.systems.vpp import MOST_A_CALL
 from dutlab.systems.watched import POLLING_CORES
 from dutlab.units import ETH_L1_OVERHEAD_BYTES
@@ -128,6 +128,7 @@ def _facts(group: Group, near: _CellIndex, bed: LimitContext) -> Facts:
     hot = {n.kind: _said(n, group) for n in doubts if n.kind in _OF_DUT and _about_dut(n, group, bed.dut)}
     alone = len(group.cell.links) == 1
     at_cards = _at_cards(group, flows, bed)
+    polled = has_polls(set[str]().union(*(r.counters.get(bed.dut, ()) for r in group.measured)))
     return Facts(
         value=_figure(group, link, figure) or 0.0,
         unit="pps" if frames else "b/s",
@@ -149,8 +150,8 @@ def _facts(group: Group, near: _CellIndex, bed: LimitContext) -> Facts:
         sink_core=_figure(group, link, "receiver_cpu_percent") if alone else None,
         dut_cores=_cores(group, bed) if steady else (),
         polling=frozenset(bed.hosts.get(bed.dut, {}).get(POLLING_CORES, ())).union(*(r.polling for r in group.measured)),
-        call_share=_call_share(group, bed.dut),
-        cycle_share=_cycle_share(group, bed.dut),
+        call_share=_call_share(group, bed.dut) if polled else None,
+        cycle_share=_cycle_share(group, bed.dut) if polled else None,
         shared_cores=_SHARED if bed.lab else "",
         places=_places(flows),
         at_cards={PLACES[place]: share for place, share in at_cards.items() if place != OVER_ALLOWANCE},
