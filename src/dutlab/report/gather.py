@@ -379,7 +379,12 @@ def _mapping(value: Any) -> Mapping[str, Any]:  # noqa: ANN401 - JSON may be any
 
 def _inside(folder: str, name: str) -> bool:
     """Return whether `name` is a file inside `folder`; paths in records are untrusted, so others are not linked."""
-    return not name.startswith("/") and ".." not in name.split("/") and os.path.isfile(f"{folder}/{name}")  # noqa: PTH113 - for every file of a run
+    return _is_below(name) and os.path.isfile(f"{folder}/{name}")  # noqa: PTH113 - for every file of a run
+
+
+@lru_cache
+def _is_below(name: str) -> bool:
+    return not name.startswith("/") and ".." not in name.split("/")
 
 
 def _link(path: Path, base: Path) -> str:

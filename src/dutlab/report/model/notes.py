@@ -54,7 +54,9 @@ class NoteBook:
         ordered = sorted(trials, key=lambda k: (GRADES.index(k[1]), k[0], k[2]))
         number = {key: n for n, key in enumerate(ordered, first)}
         marks = {of: tuple((number[key], scope) for key, scope in of) for of in known}
+        numbers = {of: tuple(sorted({number[key] for key, _ in of})) for of in known}
         self._marks = {trial: marks[of] for trial, of in scopes.items()}
+        self._numbers = {trial: numbers[of] for trial, of in scopes.items()}
         self._marks_of = dict[tuple[int, ...], set[tuple[int, str]]]()
         self.notes = tuple(
             DoubtNote(
@@ -81,7 +83,7 @@ class NoteBook:
 
     def of_trial(self, trial: int) -> tuple[int, ...]:
         """Return the numbers of all notes of a trial."""
-        return tuple(sorted({number for number, _ in self._marks.get(trial, ())}))
+        return self._numbers.get(trial, ())
 
     def severe(self, marks: Iterable[int]) -> bool:
         """Return whether any of the notes has the highest grade."""
