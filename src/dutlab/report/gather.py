@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import cache, lru_cache
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
@@ -285,7 +285,11 @@ def _line(record: TrialRecord, of: Group, run: RunFolder, linked: str, book: Not
         marks=book.of_trial(record.trial),
         files=(
             ("record.json", f"{link}/record.json"),
-            *[(name.removeprefix("raw/"), f"{link}/{_quoted(name)}") for name in files if _inside(folder, name)],
+            *[
+                (name.removeprefix("raw/"), f"{link}/{quoted}")
+                for name in files
+                if (quoted := _quoted(name)) and os.path.isfile(f"{folder}/{name}")  # noqa: PTH113 - for every file of a run
+            ],
         ),
         result=_result(record, of),
     )
@@ -308,10 +312,10 @@ def _unit(figure: str, value: float) -> Unit:
     return unit_for(figure, [value])
 
 
-@cache
+@lru_cache
 def _quoted(name: str) -> str:
-    """Quote a file name for a link; cached, since every trial has the same names."""
-    return quote(os.fsencode(name))
+    """Quote a file name for a link; empty for a path out of the folder, since records are untrusted. Every trial has the same names."""
+    return "" if name.startswith("/") or ".." in name.split("/") else quote(os.fsencode(name))
 
 
 def _undone(number: int, cell: Cell, of: Group) -> TrialLine:
@@ -375,16 +379,6 @@ def _moment(moment: datetime | None) -> str:
 
 def _mapping(value: Any) -> Mapping[str, Any]:  # noqa: ANN401 - JSON may be any type
     return value if isinstance(value, Mapping) else {}
-
-
-def _inside(folder: str, name: str) -> bool:
-    """Return whether `name` is a file inside `folder`; paths in records are untrusted, so others are not linked."""
-    return _is_below(name) and os.path.isfile(f"{folder}/{name}")  # noqa: PTH113 - for every file of a run
-
-
-@lru_cache
-def _is_below(name: str) -> bool:
-    return not name.startswith("/") and ".." not in name.split("/")
 
 
 def _link(path: Path, base: Path) -> str:
