@@ -30,8 +30,8 @@ def _part(value: object) -> str:
     return "[" + ",".join(f"\n  {_text(entry)}" for entry in value) + "]" if isinstance(value, (list, tuple)) else _text(value)
 
 
-def _plain(value: Any) -> dict[str, Any]:  # noqa: ANN401 - the encoder gives it any object
-    return {name: getattr(value, name) for name in _names(type(value))}
+def _plain(value: object) -> dict[str, Any]:
+    return {name: getattr(value, name) for name in _names(type(value))}  # type: ignore[arg-type]  # mypy: a class would not be hashable
 
 
 @cache
