@@ -124,7 +124,7 @@ def test_the_page_has_every_mode_of_every_family():
     ("name", "versions"),
     [
         ("freebsd-pf", ("FreeBSD 14",)), ("pfsense", ("pfSense 2.7.2",)), ("openbsd-pf", ("OpenBSD 7.6",)),
-        ("vyos", ("VyOS 1.4", "1.5 up to March 2024")), ("vpp", ("VPP 23.02 to 26.06",)),
+        ("vyos", ("VyOS 1.4", "1.5 up to March 2024")),
     ],
 )  # fmt: skip
 def test_the_page_says_in_which_sources_a_family_was_read_and_that_it_never_ran(name, versions):

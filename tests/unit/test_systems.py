@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from dutlab.dut import family
 from dutlab.errors import InputError, SpecRefused
+from dutlab.hosts.reach import hosts_of
 from dutlab.spec.known import BLACK_BOX, EXACT, LINUX, MANUAL, MDRAID
 from dutlab.spec.loader import load_testbed
 from dutlab.systems import SYSTEMS, system_of, windows
@@ -54,6 +55,15 @@ def test_a_new_family_is_known_to_testbeds_experiments_modes_and_hosts_by_its_ow
     done = subprocess.run([sys.executable, "-c", REGISTER, str(bed), str(experiment)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "toyos" not in SYSTEMS
+
+
+@pytest.mark.parametrize(
+    "way", ["{local: true, netns: box, family: vpp}", "{local: true, family: vpp}", "{ssh: root@192.0.2.1, family: vpp}"]
+)
+def test_a_host_has_the_system_of_its_family_however_it_is_reached(tmp_path: Path, way: str) -> None:
+    bed = tmp_path / "bed.yaml"
+    bed.write_text(EXAMPLE.with_name("vpp.yaml").read_text().replace("{ssh: root@192.0.2.1, family: vpp}", way))
+    assert hosts_of(load_testbed(bed))["dut"].system is system_of("vpp")
 
 
 def test_the_registry_has_each_system_under_the_name_in_its_record() -> None:

@@ -15,7 +15,7 @@ from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import HostError, ToolMissing
 from dutlab.hosts.facts import collect_facts
 from dutlab.hosts.host import Host
-from dutlab.hosts.local import THIS_MACHINE
+from dutlab.hosts.local import THIS_MACHINE, LocalHost
 from dutlab.sensors.cores import Sampler
 from dutlab.sensors.sensor import Sample, SensorSite
 from dutlab.spec.experiment import Experiment
@@ -66,13 +66,18 @@ async def examine(
     carried = await asyncio.gather(
         *(_over_cable(ping, patient, link, *ends) for link in patient.links for ends in _first_cables(link, hosts))
     )
-    facts = patient.facts if one_machine else {name: {**of, **_polling(watched.get(name))} for name, of in patient.facts.items()}
+    facts = (
+        patient.facts if one_machine else {name: {**of, **_polling(hosts[name], watched.get(name))} for name, of in patient.facts.items()}
+    )
     return Examined(facts, doctor.examine(replace(patient, carried=tuple(c for c in carried if c is not None))))
 
 
-def _polling(watched: doctor.WatchedCores | None) -> dict[str, list[int]]:
-    """Return the cores that are busy without load, as a fact; empty if there are none."""
-    cores = always_busy(watched)
+def _polling(host: Host, watched: doctor.WatchedCores | None) -> dict[str, list[int]]:
+    """Return the cores that are busy without load, as a fact; empty if there are none.
+
+    Empty also for this machine, since its cores may be busy with other programs; at_rest.py asks for a thread of the device too.
+    """
+    cores = [] if isinstance(host, LocalHost) else always_busy(watched)
     return {POLLING_CORES: cores} if cores else {}
 
 

@@ -25,6 +25,7 @@ from dutlab.dut.mode import Check, Mode, UndoStep
 from dutlab.ending import cancelled, ended_by
 from dutlab.errors import DutlabError, LabError, MeasurementError, TestbedError
 from dutlab.hosts.host import connections_of
+from dutlab.hosts.local import LocalHost
 from dutlab.plan.plan import Trial
 from dutlab.runner.at_rest import DutAtRest, may_start_programs, measure_at_rest
 from dutlab.runner.examine import doubts_of, examine, streams_of
@@ -364,7 +365,9 @@ class Execution(RunProcess):
             await cancelled(work, end)
 
     async def _at_rest(self, stage: Stage, mode: Mode) -> DutAtRest:
-        looked_at = may_start_programs(mode) and stage.dut.name in stage.hosts
+        # A device of this machine that is a program, as VPP, polls in any mode; examine.py tells so only of other machines.
+        program = isinstance(stage.dut, LocalHost) and not stage.dut.system.kernel_tables
+        looked_at = (program or may_start_programs(mode)) and stage.dut.name in stage.hosts
         return await measure_at_rest(stage.dut, stage.accounts) if looked_at else DutAtRest()
 
     async def _unless_killed(self, look: Callable[[], Awaitable[Look]], why: Callable[[Look], str]) -> Look:
