@@ -27,7 +27,8 @@ from dutlab.report.model.words import KPPS, Unit, bit_rate_unit
 from dutlab.report.pages.html import html
 from dutlab.report.pages.markdown import markdown
 from dutlab.report.write import write_plots, write_report
-from dutlab.store.run_folder import NewerRun, RunFolder
+from dutlab.store.record_files import NewerRun
+from dutlab.store.run_folder import RunFolder
 from fake_run import PPS, PUBLISHED, Wanted, build
 from golden import Golden
 from scripts_of_pages import foreign_scripts

@@ -23,7 +23,8 @@ from dutlab.store.beneath import NameFault, OutsideFolder
 from dutlab.store.details import CommandRecord, FlowHistograms, TrialDetails
 from dutlab.store.names import UnsafeName, checked_component, checked_relative, run_name
 from dutlab.store.record import TrialRecord
-from dutlab.store.run_folder import NewerRun, OlderRun, RunFolder
+from dutlab.store.record_files import NewerRun, OlderRun
+from dutlab.store.run_folder import RunFolder
 from dutlab.store.samples import query_samples
 from dutlab.store.write import AlreadyWritten, opened_to_append, write_once
 from golden import Golden

@@ -13,7 +13,8 @@ from cells import cell_of
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import InputError, MeasurementError
 from dutlab.methods import sweep
-from dutlab.methods.ports import Bench, Flow, Latency, Outcome, ToolReading
+from dutlab.methods.flow import Flow, Latency
+from dutlab.methods.ports import Bench, Outcome, ToolReading
 from dutlab.spec.mixes import frame_mix
 from dutlab.units import BpsL1
 

@@ -22,7 +22,7 @@ from dutlab.measures import MeasureUnit, measure_of, measure_unit
 from dutlab.methods.loadtest import REFERENCE_LINE
 from dutlab.methods.ports import Measured
 from dutlab.plan.cell import Cell
-from dutlab.spec.workloads.setting import ImportedSetting
+from dutlab.spec.workloads.imported_setting import ImportedSetting
 from dutlab.stats.summary import median
 from dutlab.store.record import PUBLISHED
 from dutlab.subject import WAYS_OF_DRIVES, FigureName, by_part, joined, places_in

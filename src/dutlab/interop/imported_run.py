@@ -22,7 +22,7 @@ from dutlab.choices import Bed
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.methods.ports import Measured, Row
 from dutlab.plan.cell import Cell
-from dutlab.spec.workloads.setting import ImportedSetting
+from dutlab.spec.workloads.imported_setting import ImportedSetting
 from dutlab.store.record import ASSUMED, LEFT_OUT, DoubtRecord, TrialRecord, found_of
 from dutlab.store.run_folder import RunFolder
 from dutlab.store.write import Sync

@@ -36,8 +36,9 @@ from dutlab.doubts import Doubt, DoubtKind
 from dutlab.ending import cancelled
 from dutlab.errors import MeasurementError
 from dutlab.methods.connection_ports import ConnectionLoad, ConnectionReport
+from dutlab.methods.flow import Flow, Histogram, TimedFlow
 from dutlab.methods.ledger import starved
-from dutlab.methods.ports import NO_TIME, Bench, Flow, Histogram, IPAddress, Measured, Offer, Outcome, Row, TimedFlow, ToolReading
+from dutlab.methods.ports import NO_TIME, Bench, IPAddress, Measured, Offer, Outcome, Row, ToolReading
 from dutlab.methods.transfer_ports import TransferLoad, TransferReport
 from dutlab.plan.cell import Cell
 from dutlab.spec.mixes import frame_mix

@@ -25,7 +25,8 @@ from dutlab.errors import MachineTooBusy, MeasurementError
 from dutlab.methods.bracket import bracket
 from dutlab.methods.connection_ports import FAILURES, ConnectionLoad, ConnectionReport, Connections, Percentiles, ProxyEnd
 from dutlab.methods.dut_tables import StateTable
-from dutlab.methods.ports import AtLimit, Bench, Flow, LimitTrial, Measured, Offer, Outcome, Row, Table
+from dutlab.methods.flow import Flow
+from dutlab.methods.ports import AtLimit, Bench, LimitTrial, Measured, Offer, Outcome, Row, Table
 from dutlab.methods.search import method as search
 from dutlab.methods.search.account import doubts
 from dutlab.methods.search.request import Search

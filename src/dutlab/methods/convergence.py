@@ -37,8 +37,9 @@ from statistics import fmean, median_low
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import InputError, MeasurementError
 from dutlab.methods.dut_ports import DutChange
+from dutlab.methods.flow import Flow
 from dutlab.methods.ledger import doubts_of, failed_frames, made_frames, starved
-from dutlab.methods.ports import Bench, Flow, Measured, Offer, OfferedStream, Outcome, Row, flow_of_stream
+from dutlab.methods.ports import Bench, Measured, Offer, OfferedStream, Outcome, Row, flow_of_stream
 from dutlab.methods.reconf import NOT_BACK, Sleep, under_load
 from dutlab.plan.cell import Cell
 from dutlab.spec.traffic import FlowSet, Traffic

@@ -23,8 +23,9 @@ from dataclasses import dataclass
 from dutlab.doubts import Doubt
 from dutlab.errors import MeasurementError
 from dutlab.methods.carrying import carrying
+from dutlab.methods.flow import Flow, Latency, TimedFlow
 from dutlab.methods.ledger import doubts_of, doubts_of_length, failed_frames, made_frames, negative_loss, starved
-from dutlab.methods.ports import Bench, Flow, Latency, Measured, Offer, Outcome, Row, TimedFlow
+from dutlab.methods.ports import Bench, Measured, Offer, Outcome, Row
 from dutlab.methods.search.method import find
 from dutlab.methods.search.request import Search
 from dutlab.plan.cell import Cell

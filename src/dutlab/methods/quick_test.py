@@ -13,8 +13,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from dutlab.methods.flow import Flow
 from dutlab.methods.ledger import doubts_of, failed_frames, made_frames, negative_loss, starved
-from dutlab.methods.ports import Bench, Flow, Measured, Offer
+from dutlab.methods.ports import Bench, Measured, Offer
 from dutlab.methods.search import method as search
 from dutlab.methods.search.request import search_of
 from dutlab.plan.cell import Cell

@@ -27,9 +27,10 @@ from dutlab.store.manifest import ADDITIONS, DERIVED, MANIFEST, hashes_of, redac
 from dutlab.store.names import trial_folder
 from dutlab.store.read import dut_of, reading
 from dutlab.store.record import TrialRecord
+from dutlab.store.record_files import details_in
 from dutlab.store.replace import file_name, file_names, folder_in, replace_file
 from dutlab.store.results import CellResult, place_name, results_of
-from dutlab.store.run_folder import RunFolder, details_in
+from dutlab.store.run_folder import RunFolder
 
 LARGEST_PAGE = 400_000
 """Size limit of a page in bytes. A larger page has its trials and pictures in files next to it."""

@@ -20,8 +20,9 @@ from dutlab.ending import closing, ended_by
 from dutlab.hosts.host import Host
 from dutlab.hosts.netns import NetnsHost
 from dutlab.methods import bloat, latency, soak
+from dutlab.methods.flow import Flow
 from dutlab.methods.known.case import DRAINED, LINK, Known, cell, found_by
-from dutlab.methods.ports import NO_TIME, Bench, Flow, Offer, Outcome
+from dutlab.methods.ports import NO_TIME, Bench, Offer, Outcome
 from dutlab.methods.search import method as search
 from dutlab.spec.goals import Goal
 from dutlab.spec.links import DUT

@@ -42,7 +42,8 @@ from dutlab.store.record import DoubtRecord, TrialRecord, above_line_doubts, fou
 from dutlab.subject import Figures
 from dutlab.systems.sample_names import DEVICE_FRAMES, STEAL, core_of, poll_cycle_shares
 from dutlab.systems.watched import CARRIER_CHANGES
-from dutlab.workloads import LoadPattern, plug_of
+from dutlab.workload_plug import LoadPattern
+from dutlab.workloads import plug_of
 
 STEAL_DOUBT_PERCENT = 1.0
 WATCH_DOUBT_PERCENT = 1.0

@@ -8,9 +8,10 @@ from typing import Any
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-from dutlab.spec.factors import combinations, level_misfits, with_least_mtu
+from dutlab.spec.factors import combinations, with_least_mtu
 from dutlab.spec.generators import Generator, GeneratorModel
 from dutlab.spec.known import FAMILY_MODES, MDRAID, ROLES, RUN_ENGINE, STARTS_PROGRAMS, modes_of
+from dutlab.spec.level_misfits import level_misfits
 from dutlab.spec.model import FILE_CONTEXT, Loc, did_you_mean
 from dutlab.spec.shape import TestbedShape
 from dutlab.spec.translation import untranslatable, untranslatable_links

@@ -15,7 +15,8 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, GetCoreSchemaH
 from pydantic_core import CoreSchema, core_schema
 
 from dutlab.doubts import Doubt, DoubtKind
-from dutlab.methods.ports import Flow, Measured, OfferCount
+from dutlab.methods.flow import Flow
+from dutlab.methods.ports import Measured, OfferCount
 from dutlab.physics.ceilings.assumed import above_line
 from dutlab.physics.interference import Interference
 from dutlab.plan.cell import Cell

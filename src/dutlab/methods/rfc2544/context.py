@@ -10,8 +10,9 @@ from dataclasses import dataclass, field, replace
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.events import Tell, nobody
 from dutlab.methods.dut_ports import DutControl, PowerControl
+from dutlab.methods.flow import Flow
 from dutlab.methods.ledger import doubts_of, failed_frames, made_frames, starved
-from dutlab.methods.ports import NO_TIME, Flow, Generator, Offer, Outcome, Row, Stretch, flow_names
+from dutlab.methods.ports import NO_TIME, Generator, Offer, Outcome, Row, Stretch, flow_names
 from dutlab.methods.rfc2544.modifiers import Modifiers
 from dutlab.spec.traffic import Directions
 from dutlab.spec.workloads.rfc2544 import Rfc2544Setting

@@ -7,8 +7,9 @@ import math
 from dataclasses import asdict, dataclass
 
 from dutlab.methods.early_stop import most_frames
+from dutlab.methods.flow import Flow
 from dutlab.methods.ledger import failed_frames, made_frames
-from dutlab.methods.ports import Flow, Offer, Outcome, Row
+from dutlab.methods.ports import Offer, Outcome, Row
 from dutlab.methods.search.mlrsearch import LoadOutcome, NextTrial
 from dutlab.stats.rescore import NO, YES, TrialPoint
 

@@ -14,8 +14,9 @@ from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import MachineTooBusy, MeasurementError
 from dutlab.methods.bracket import Bracket, bracket
 from dutlab.methods.dut_tables import FlowCounts, StateTable, risen
+from dutlab.methods.flow import Flow
 from dutlab.methods.ledger import doubts_of, made_frames, negative_loss
-from dutlab.methods.ports import Flow, Generator, IPAddress, Offer, Row
+from dutlab.methods.ports import Generator, IPAddress, Offer, Row
 from dutlab.methods.state.rate import counted
 from dutlab.spec.traffic import Directions
 from dutlab.spec.workloads.state import StateSetting

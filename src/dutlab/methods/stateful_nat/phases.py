@@ -13,8 +13,9 @@ from dataclasses import dataclass, field, replace
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import MachineTooBusy, MeasurementError
 from dutlab.methods.dut_tables import FlowCounts, StateTable
+from dutlab.methods.flow import Flow
 from dutlab.methods.ledger import doubts_of, starved
-from dutlab.methods.ports import Flow, Generator, LearnedTuples, Offer, Outcome, Row
+from dutlab.methods.ports import Generator, LearnedTuples, Offer, Outcome, Row
 from dutlab.spec.traffic import Directions, Traffic
 from dutlab.spec.workloads.stateful_nat import StatefulNatSetting
 from dutlab.units import Pps, Seconds, si

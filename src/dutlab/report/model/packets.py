@@ -7,7 +7,7 @@ from typing import Any
 
 from dutlab.physics.ceilings.ethernet import TCP_HEADER_BYTES, TCP_TIMESTAMP_BYTES, Ip
 from dutlab.plan.cell import Cell
-from dutlab.spec.workloads.setting import ImportedSetting
+from dutlab.spec.workloads.imported_setting import ImportedSetting
 
 _HEADERS = Ip.V4.value + TCP_HEADER_BYTES + TCP_TIMESTAMP_BYTES
 GOODPUT = "goodput_bps"

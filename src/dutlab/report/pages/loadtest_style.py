@@ -17,7 +17,7 @@ from dutlab.report.pages.publication import Contents, label_words
 from dutlab.report.plots.curve_plot import curve_plot
 from dutlab.report.plots.row_plots import Bar, bar_plot
 from dutlab.report.sections.loadtest import profiles
-from dutlab.spec.workloads.setting import ImportedSetting
+from dutlab.spec.workloads.imported_setting import ImportedSetting
 from dutlab.store.read import dut_of
 from dutlab.subject import subject_of
 

@@ -17,7 +17,7 @@ from dutlab.report.model.run_report import DrawnTable, ReadRun, Section
 from dutlab.report.model.table import Cell, Column, Row, Table
 from dutlab.report.model.words import SIZES, Unit, better_of, name_words, size_order
 from dutlab.report.sections.limits import packets_per_s
-from dutlab.spec.workloads.setting import ImportedSetting
+from dutlab.spec.workloads.imported_setting import ImportedSetting
 from dutlab.stats.rank import p_words
 from dutlab.workloads import plug_of
 

@@ -18,7 +18,8 @@ from dutlab.report.model.packets import GOODPUT, mtu_of, segments_per_s
 from dutlab.report.model.run_report import LimitRow
 from dutlab.report.model.words import SIZES, folded, size_order
 from dutlab.report.sections.watched import CoreMeans
-from dutlab.spec.workloads.setting import Identity, ImportedSetting, identity_of
+from dutlab.spec.workloads.imported_setting import ImportedSetting
+from dutlab.spec.workloads.setting import Identity, identity_of
 from dutlab.stats.summary import median
 from dutlab.store.loads import held_back
 from dutlab.store.record import FlowRecord

@@ -16,7 +16,8 @@ from dutlab.report.model.words import MBPS, SIZES, Unit, asked_words, mix_words,
 from dutlab.report.sections import latency_times
 from dutlab.report.sections.goodput import CEILING
 from dutlab.report.sections.headline import compared, first_of, link_words
-from dutlab.spec.workloads.setting import FrameSetting, Identity, ImportedSetting, LoadSetting, identity_of
+from dutlab.spec.workloads.imported_setting import ImportedSetting
+from dutlab.spec.workloads.setting import FrameSetting, Identity, LoadSetting, identity_of
 from dutlab.stats.summary import median
 from dutlab.store.loads import BACKPRESSURE, DELIVERED
 from dutlab.subject import apart, joined

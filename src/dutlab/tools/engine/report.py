@@ -7,7 +7,7 @@ from typing import Protocol, TypeVar
 
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import ToolFailed
-from dutlab.methods.ports import Flow, Gaps, Latency, TimedFlow
+from dutlab.methods.flow import Flow, Gaps, Latency, TimedFlow
 from dutlab.tools.engine import protocol
 from dutlab.tools.engine.agent import TOOL
 from dutlab.tools.engine.loss_watch import ArrivedSoFar, SentSoFar

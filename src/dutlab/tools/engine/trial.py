@@ -11,7 +11,8 @@ from typing import Any
 
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.ending import cancelled
-from dutlab.methods.ports import NO_TIME, Flow, LearnedTuples, OfferedChain, flow_of_stream
+from dutlab.methods.flow import Flow
+from dutlab.methods.ports import NO_TIME, LearnedTuples, OfferedChain, flow_of_stream
 from dutlab.spec.links import Port
 from dutlab.tools.engine.agent import REPLY_S, Agent, sound, to_settle
 from dutlab.tools.engine.clocks import Clocks, Offset

@@ -20,8 +20,9 @@ from dutlab.errors import CommandTimedOut, ToolFailed
 from dutlab.hosts.host import Done, Host
 from dutlab.hosts.programs import versions_of
 from dutlab.hosts.running import together
+from dutlab.methods.flow import Flow
 from dutlab.methods.ledger import negative_loss
-from dutlab.methods.ports import Flow, Offer, Outcome
+from dutlab.methods.ports import Offer, Outcome
 from dutlab.spec.mixes import sizes_in_words
 from dutlab.tools.engine.directions import directions_of
 from dutlab.tools.engine.load import DESTINATION_PORT, Direction

@@ -12,8 +12,9 @@ from collections.abc import Mapping
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.hosts.programs import versions_of
 from dutlab.hosts.running import together
+from dutlab.methods.flow import Flow
 from dutlab.methods.ledger import negative_loss
-from dutlab.methods.ports import Flow, Offer, Outcome
+from dutlab.methods.ports import Offer, Outcome
 from dutlab.spec.generators import GeneratorModel
 from dutlab.spec.generators.base import StreamsModel
 from dutlab.spec.generators.iperf3_udp import payload_of

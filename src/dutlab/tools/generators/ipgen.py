@@ -17,8 +17,9 @@ from dataclasses import replace
 from dutlab.bounds import OUTPUT_BYTES
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import ToolFailed
+from dutlab.methods.flow import Flow
 from dutlab.methods.ledger import negative_loss, starved
-from dutlab.methods.ports import Flow, Offer, Outcome, ToolReading
+from dutlab.methods.ports import Offer, Outcome, ToolReading
 from dutlab.spec.generators import GeneratorModel
 from dutlab.spec.generators.ipgen import L2_BYTES, SHORTEST_PACKET, FrameWork, IpgenModel
 from dutlab.spec.links import Link

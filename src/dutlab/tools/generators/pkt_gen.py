@@ -13,8 +13,9 @@ from dutlab.doubts import Doubt, DoubtKind
 from dutlab.ending import cancelled
 from dutlab.errors import ToolFailed, ToolMissing
 from dutlab.hosts.host import NO_SUCH_PROGRAM, Done, Host
+from dutlab.methods.flow import Flow
 from dutlab.methods.ledger import negative_loss
-from dutlab.methods.ports import Flow, Offer, Outcome, ToolReading
+from dutlab.methods.ports import Offer, Outcome, ToolReading
 from dutlab.spec.generators import GeneratorModel
 from dutlab.spec.generators.pkt_gen import PktGenModel
 from dutlab.spec.mixes import sizes_in_words

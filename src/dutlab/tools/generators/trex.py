@@ -27,8 +27,9 @@ from dutlab.errors import CommandFailed, HostError, ToolFailed, ToolMissing
 from dutlab.hosts.host import Done, Host, Process
 from dutlab.hosts.own_time import own_timeout
 from dutlab.hosts.private_folder import held_folder
+from dutlab.methods.flow import Flow
 from dutlab.methods.ledger import negative_loss
-from dutlab.methods.ports import Flow, Offer, Outcome
+from dutlab.methods.ports import Offer, Outcome
 from dutlab.spec.generators import GeneratorModel
 from dutlab.spec.generators.trex import TrexModel
 from dutlab.spec.mixes import sizes_in_words
