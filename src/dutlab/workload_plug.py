@@ -61,7 +61,7 @@ LINK, DRIVE = "link", "drive"
 
 @dataclass(frozen=True)
 class WorkloadPlug:
-    """Parts of a workload. A default means that there is none; paths are `module:name`."""
+    """Parts of a workload; paths are `module:name`. An empty string means that the workload lacks the part."""
 
     name: str
     """Name in an experiment file."""
@@ -95,7 +95,7 @@ class WorkloadPlug:
     headroom: Headroom = Headroom.NONE
     rescored: Rescoring = Rescoring.NO
     table: str = ""
-    """Title of its table of goodput, where it has no section [default: the figure's title]."""
+    """Title of its table in the section on goodput, for workloads without a separate section [default: the figure's title]."""
     departs: str = ""
     """Function that takes a Cell and returns a sentence on how it departs from RFC 2544, or nothing."""
     style: str = ""

@@ -349,10 +349,10 @@ def main_figures(workload: str, names: Iterable[str]) -> list[str]:
     )
 
 
-def is_open(workload: str, figure: str, held: Collection[str]) -> bool:
-    """Return whether `figure` is only a lower bound in a record with the figures `held`: its method reached no value that is too high."""
+def is_open(workload: str, figure: str, figures: Collection[str]) -> bool:
+    """Return whether `figure` is only a lower bound in a record with `figures`: the method reached no value that is too high."""
     part, measure, _ = figure_name(figure)
-    return any(of == measure and part_figure(part, upper) not in held for of, upper in plug_of(workload).open_without)
+    return any(of == measure and part_figure(part, upper) not in figures for of, upper in plug_of(workload).open_without)
 
 
 def settable() -> list[str]:

@@ -11,7 +11,7 @@ from ipaddress import IPv4Address, IPv6Address
 from typing import Protocol
 
 from dutlab.doubts import Doubt
-from dutlab.events import Tell, nobody
+from dutlab.events import Tell, no_observer
 from dutlab.methods.connection_ports import Connections
 from dutlab.methods.dut_ports import ConcurrentWork, DutControl, LinkControl, PowerControl, Readings
 from dutlab.methods.dut_tables import RouteTable, StateTable
@@ -320,7 +320,7 @@ class Bench:
     """Generator whose offers are neither judged nor counted, for loads that are not results; None: `generator`."""
     again: int = 0
     """Number of repeats of a disturbed load, for methods that repeat loads themselves (`Offer.once`)."""
-    tell: Tell = nobody
+    tell: Tell = no_observer
     """Receiver of progress messages during the trial."""
 
 

@@ -19,7 +19,7 @@ from dutlab.dut.mode import AsksKernels, Mode, OfFlows, Prober, Reset
 from dutlab.dut.user_space import UserSpaceMode
 from dutlab.ending import closing, ended_by
 from dutlab.errors import HostError, TestbedError
-from dutlab.events import Tell, nobody
+from dutlab.events import Tell, no_observer
 from dutlab.hosts.black_box import BlackBox
 from dutlab.hosts.host import CommandLog, Host
 from dutlab.hosts.local import THIS_MACHINE, LocalHost
@@ -130,7 +130,7 @@ async def open_stage(
     log: CommandLog,
     engine_binary: Path,
     lease: Lease,
-    tell: Tell = nobody,
+    tell: Tell = no_observer,
     ask: Ask | None = None,
 ) -> AsyncIterator[Stage]:
     """Open the testbed as a stage with the tools that `cells` need, during the context.

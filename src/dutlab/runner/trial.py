@@ -16,7 +16,7 @@ from dutlab.by_path import named
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.dut.mode import Check
 from dutlab.errors import LinkUnsteady, MachineTooBusy, MeasurementError
-from dutlab.events import Tell, nobody
+from dutlab.events import Tell, no_observer
 from dutlab.hosts.local import THIS_MACHINE, LocalHost
 from dutlab.measures import measure_unit
 from dutlab.methods.dut_ports import SensedValue
@@ -38,7 +38,7 @@ from dutlab.sensors.watch import Watch, make
 from dutlab.spec.sensors import SENSORS
 from dutlab.store.details import TrialDetails
 from dutlab.store.judged import DISTURBED
-from dutlab.store.record import DoubtRecord, TrialRecord, above_line_doubts, found_of
+from dutlab.store.record import DoubtRecord, TrialRecord, above_line_doubts, measured_fields
 from dutlab.subject import Figures
 from dutlab.systems.sample_names import DEVICE_FRAMES, STEAL, core_of, poll_cycle_shares
 from dutlab.systems.watched import CARRIER_CHANGES
@@ -61,7 +61,7 @@ async def carry_out(
     *,
     watch: Sequence[str],
     profile: bool = False,
-    tell: Tell = nobody,
+    tell: Tell = no_observer,
 ) -> TrialOutput:
     """Measure one trial in the applied mode. `profile` also profiles the DUT at a limit that was found.
 
@@ -119,7 +119,7 @@ async def carry_out(
         },
         polling=list(stage.at_rest.cores),
         interference={} if undisturbed else watched.interference,
-        **found_of(replace(measured, facts={**stage.versions, **measured.facts})),
+        **measured_fields(replace(measured, facts={**stage.versions, **measured.facts})),
     )
     details = TrialDetails.of(measured.flows, book.take())
     return TrialOutput(record, {**measured.raw, **watched.raw}, samples, killed if record.status == "failed" else (), details)

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from dutlab.doubts import Doubt, DoubtKind
-from dutlab.events import Tell, nobody
+from dutlab.events import Tell, no_observer
 from dutlab.methods.dut_ports import DutControl, PowerControl
 from dutlab.methods.flow import Flow
 from dutlab.methods.ledger import doubts_of, failed_frames, made_frames, starved
@@ -104,7 +104,7 @@ class SuiteContext:
     device: DutControl | None = None
     power: PowerControl | None = None
     """Power of the DUT; None if nothing may switch it."""
-    tell: Tell = nobody
+    tell: Tell = no_observer
 
     @property
     def directions(self) -> tuple[str, ...]:

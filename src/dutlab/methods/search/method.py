@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from dutlab.errors import MachineTooBusy, MeasurementError
-from dutlab.events import Tell, nobody
+from dutlab.events import Tell, no_observer
 from dutlab.methods.at_limit import frames_at_limit
 from dutlab.methods.carrying import carrying
 from dutlab.methods.ports import AtLimit, Bench, Generator, Measured, Offer
@@ -90,7 +90,7 @@ def _at_limit(generator: Generator, search: Search, found: SearchResult) -> AtLi
     return None
 
 
-async def find(generator: Generator, search: Search, tell: Tell = nobody) -> SearchResult:
+async def find(generator: Generator, search: Search, tell: Tell = no_observer) -> SearchResult:
     """Run a search without a cell; `tell` is called with the bounds as they move. Raises as `measure`."""
     return await _find(SearchLog(generator, search, tell=tell))
 
@@ -126,7 +126,7 @@ async def _by_library(log: SearchLog, lowest: Pps, highest: Pps) -> Mapping[Goal
     with Library(search.goals, lowest=lowest, highest=highest) as library:
         step = await library.first()
         while isinstance(step, NextTrial):
-            step = await library.tell((await log.answer(step)).told(step, search.tolerance))
+            step = await library.tell((await log.answer(step)).load_outcome(step, search.tolerance))
         return step
 
 
@@ -136,7 +136,7 @@ async def _by_fit(log: SearchLog, lowest: Pps, highest: Pps) -> Mapping[Goal, Bo
     fitted = FittedLoads(search.goals, links=len(search.links), lowest=lowest, highest=highest, expected=search.expected)
     while (ask := fitted.next()) is not None:
         trial = await log.answer(ask)
-        fitted.add(trial, trial.told(ask, search.tolerance))
+        fitted.add(trial, trial.load_outcome(ask, search.tolerance))
     return fitted.bounds
 
 
@@ -170,7 +170,7 @@ async def _held(log: SearchLog, goal: Goal, load: Pps, side: Side) -> str:
         return f"{bound} could not be tried again at the end: {error}"
     if trial is None:
         return f"{bound} was not tried again at the end: the time of the search was spent"
-    if not trial.tells or Mark.STARVED in trial.marks:
+    if not trial.is_usable or Mark.STARVED in trial.marks:
         return f"{bound} could not be tried again at the end: {trial.detail or Mark.STARVED.value}"
     if (trial.loss_ratio > goal.loss_ratio) is (side is Side.UPPER):
         return ""

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from dutlab.doubts import Doubt
-from dutlab.events import Tell, nobody
+from dutlab.events import Tell, no_observer
 from dutlab.methods.dut_tables import FlowCounts, StateTable
 from dutlab.methods.ports import Generator, Offer, Outcome, Row
 from dutlab.methods.search import method as search
@@ -111,7 +111,7 @@ class Rate:
 
 
 async def measure(
-    generator: Generator, states: StateTable, link: str, setting: StateSetting, *, line_pps: Pps | None, room: int, tell: Tell = nobody
+    generator: Generator, states: StateTable, link: str, setting: StateSetting, *, line_pps: Pps | None, room: int, tell: Tell = no_observer
 ) -> Rate:
     """Run the search; a trial begins at most `room` flows. Raises MeasurementError if no trial had a result, HostError, InputError."""
     goal = Goal(
