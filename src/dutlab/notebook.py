@@ -148,8 +148,10 @@ class Run:
         rows = []
         for r in records:
             cell = (self.name, r.trial, r.cell.repeat, r.cell.mode, r.cell.workload, r.cell.link_label)
-            beside = (*(r.cell.factors.get(f) for f in factors), *(_plain(r.cell.params.get(s)) for s in settings))
-            rows += [(*cell, link, figure, value, *beside) for link, of_link in r.figures.items() for figure, value in of_link.items()]
+            settings_of_cell = (*(r.cell.factors.get(f) for f in factors), *(_plain(r.cell.params.get(s)) for s in settings))
+            rows += [
+                (*cell, link, figure, value, *settings_of_cell) for link, of_link in r.figures.items() for figure, value in of_link.items()
+            ]
         return DataTable((*_FIGURES, *factors, *settings), tuple(rows))
 
     def samples(self, trial: int | None = None) -> DataTable:

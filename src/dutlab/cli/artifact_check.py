@@ -196,7 +196,7 @@ class ArtifactCheck:
         from dutlab.tools.engine.binary import find_engine
 
         options = RunOptions(runs=self._runs, engine_binary=find_engine(), command=("dutlab", *sys.argv[1:]))
-        return manner.carry_out_work(work, options, beside={"repeated_run": run}).folder
+        return manner.carry_out_work(work, options, additions={"repeated_run": run}).folder
 
     def _judged(self, of: ClaimedGroup, new: ComparedRun | None, folder: Path | None) -> JudgedGroup:
         from dutlab.report.questions.repeated import judged, same_processors

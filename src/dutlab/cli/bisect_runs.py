@@ -233,16 +233,16 @@ class BisectRuns:
         return self._run(self._planned(at + 1), lambda place: self._write_counted(at, place))
 
     def _asked(
-        self, first: int, second: int, told: Callable[[Mapping[tuple[str, str], Sequence[float]]], bool]
+        self, first: int, second: int, is_decided: Callable[[Mapping[tuple[str, str], Sequence[float]]], bool]
     ) -> dict[tuple[str, str], list[float]]:
-        """Return changes between two versions, block by block, from as many runs as `told` needs."""
+        """Return changes between two versions, block by block, from as many runs as `is_decided` needs."""
         runs, changes = list[ComparedRun](), dict[tuple[str, str], list[float]]()
         for planned in self._pair(first, second):
             if (run := self._run(planned, lambda place: self._write_timed(first, second, place))) is None:
                 break
             runs.append(run)
             changes = changes_between(runs, self._level(first), self._level(second))
-            if told(changes):
+            if is_decided(changes):
                 break
         return changes
 
@@ -283,7 +283,7 @@ class BisectRuns:
         refused = _refusal(_experiment_of(self.folder.path, planned.number))
         if refused.exists():
             return outside.read(refused, INPUT).decode("utf-8", "replace")
-        return self.folder.standing(planned).said or "its run did not start"
+        return self.folder.standing(planned).last_line or "its run did not start"
 
     def _level(self, at: int) -> str:
         return f"v{at:03d}" if self.row.kind != "levels" else self.row.names[at]

@@ -259,8 +259,8 @@ def _show(standings: Sequence[RunStanding], *, as_json: bool) -> None:
     for s in standings:
         if str(s.state) == "done" and s.exit_status:
             say(f"run {s.planned.number}: finished with exit status {s.exit_status}; its report names what could not be measured")
-        elif s.said and not _is_missed(s):
-            say(f"run {s.planned.number}: {printable(s.said)}")
+        elif s.last_line and not _is_missed(s):
+            say(f"run {s.planned.number}: {printable(s.last_line)}")
 
 
 def _is_missed(standing: RunStanding) -> bool:
@@ -278,7 +278,7 @@ def _missing(standings: Sequence[RunStanding]) -> Iterator[str]:
         if tried := [s for s in runs if _is_missed(s)]:
             last = tried[-1]
             when = "" if last.ended is None else f", last tried {last.ended.astimezone():%Y-%m-%d %H:%M}"
-            yield f"{testbed}, night {night}: runs missing because the testbed could not be used: {len(runs)}{when}: {last.said}"
+            yield f"{testbed}, night {night}: runs missing because the testbed could not be used: {len(runs)}{when}: {last.last_line}"
 
 
 def _added(cost: FleetCost | None) -> str:

@@ -119,10 +119,12 @@ def _measured_again(found: Sequence[CellHistory], folder: Path, within_s: float)
 
     alarms = {(h.label, h.figure): alarm for h in found if (alarm := h.alarm) is not None}
     kinds: dict[tuple[str, str], CheckKind] = {}
-    beside = folder.absolute().with_name(f"{folder.absolute().name}-confirmed")  # a separate folder, so that histories leave these runs out
+    confirmed = folder.absolute().with_name(
+        f"{folder.absolute().name}-confirmed"
+    )  # a separate folder, so that histories leave these runs out
     for pair in dict.fromkeys((a.before, a.newest) for a in alarms.values()):
         least = {name: a.worse / ALLOWED_BY_LEAST for name, a in alarms.items() if (a.before, a.newest) == pair}
-        kinds |= measured_again([folder / run for run in pair], least, within_s, beside)
+        kinds |= measured_again([folder / run for run in pair], least, within_s, confirmed)
     return [_Second(*name, **asdict(a), kind=kinds.get(name, CheckKind.CANNOT_TELL)) for name, a in alarms.items()]
 
 

@@ -92,7 +92,7 @@ def _again(work: Work, run: str, runs: Path, manner: CommonOptions) -> RunResult
     from dutlab.tools.engine.binary import find_engine
 
     options = RunOptions(runs=runs, engine_binary=find_engine(), command=("dutlab", *sys.argv[1:]))
-    return manner.carry_out_work(work, options, beside={"repeated_run": run})
+    return manner.carry_out_work(work, options, additions={"repeated_run": run})
 
 
 async def _differing(run: Path, testbed: Testbed) -> list[str]:

@@ -170,12 +170,12 @@ class Family:
     modes: Mapping[str, Mode]
     resets: Mapping[str, Reset] = field(default_factory=dict)
     """Resets by the names of methods.ports.ResetKind; empty if no command can reset it."""
-    beside: Callable[[Mapping[str, Host]], Mapping[str, Mode]] = lambda _: {}
+    more_modes: Callable[[Mapping[str, Host]], Mapping[str, Mode]] = lambda _: {}
     """Modes that need hosts other than the DUT, such as the other end of a tunnel. Without these they can be named, but not applied."""
 
     def modes_among(self, hosts: Mapping[str, Host]) -> dict[str, Mode]:
         """Return all modes, with those that need these hosts."""
-        return {**self.modes, **self.beside(hosts)}
+        return {**self.modes, **self.more_modes(hosts)}
 
 
 @dataclass(frozen=True)

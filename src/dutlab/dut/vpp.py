@@ -181,4 +181,4 @@ _MODES = (
     VppMode(modes.NAT, vpp_rules.filter_default),
 )
 
-FAMILY = Family("vpp", {mode.name: mode for mode in _MODES}, beside=lambda hosts: ipsec_modes(_MODES[0], hosts, VppEnd, XfrmEnd))
+FAMILY = Family("vpp", {mode.name: mode for mode in _MODES}, more_modes=lambda hosts: ipsec_modes(_MODES[0], hosts, VppEnd, XfrmEnd))

@@ -36,15 +36,15 @@ _SHELL = ("sg", "vyattacfg", "-c", "vbash -s")
 COMMIT = (
     "sh",
     "-c",
-    f"""said=$(sg vyattacfg -c 'vbash -s' 2>&1); echo "$said" >&2; case $said in *'{_COMMITTED}'*) ;; *) exit 1 ;; esac""",
+    f"""output=$(sg vyattacfg -c 'vbash -s' 2>&1); echo "$output" >&2; case $output in *'{_COMMITTED}'*) ;; *) exit 1 ;; esac""",
 )
 """Command that runs a script() from its standard input."""
 COMMIT_S = 120.0
 """Time limit of a commit, in seconds."""
 _SAME = (
-    rf"""said=$(printf '%s\n' '{_TEMPLATE}' 'run show configuration commands' "echo '{_READ_WHOLE}'" exit | sg vyattacfg -c 'vbash -s'); """
-    rf"""case $said in *'{_READ_WHOLE}'*) ;; *) echo 'the configuration cannot be read back' >&2; exit 1 ;; esac; """
-    r"""esc=$(printf '\033'); found=$(printf '%s\n' "$said" | sed "s/$esc\[[0-9;]*m//g" | grep -E "^set ($1)( |$)" | sort); """
+    rf"""out=$(printf '%s\n' '{_TEMPLATE}' 'run show configuration commands' "echo '{_READ_WHOLE}'" exit | sg vyattacfg -c 'vbash -s'); """
+    rf"""case $out in *'{_READ_WHOLE}'*) ;; *) echo 'the configuration cannot be read back' >&2; exit 1 ;; esac; """
+    r"""esc=$(printf '\033'); found=$(printf '%s\n' "$out" | sed "s/$esc\[[0-9;]*m//g" | grep -E "^set ($1)( |$)" | sort); """
     """[ "$found" = "$(sort)" ] || { echo 'the configuration is not as it was found' >&2; exit 1; }"""
 )
 """Script for `sh` with the trees as argument and their lines as standard input; it fails unless VyOS lists exactly these lines."""

@@ -34,7 +34,7 @@ from dutlab.units import si
 
 _FRAME = re.compile(r"^(?:iperf Done\.|-{20,}|Server listening on .*)$", re.MULTILINE)
 _DEBUG = re.compile(rb"^(?:send|get)_(?:parameters|results):?[ \t]*\n\{$.*?^\}$\n?", re.MULTILINE | re.DOTALL)
-"""What --debug prints of the messages between the two ends."""
+"""Messages between the two ends, as --debug prints them."""
 _TEXT_OF_SERVER = "Server JSON output:"
 """Line before the server's report of the same test, with `--get-server-output`."""
 

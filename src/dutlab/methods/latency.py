@@ -42,7 +42,7 @@ class Reference:
     """Rate of each link that shares are of, and its source."""
 
     rate: Pps
-    said: str
+    source: str
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ async def measure(bench: Bench, cell: Cell) -> Measured:
     setting = cell.setting_as(LatencySetting)
     bench = carrying(bench, setting.traffic)
     reference, doubts = await reference_of(bench, cell.links, setting)
-    points, notes = [], [f"the rate is {si(reference.rate, 'pps', 4)} a link, {reference.said}"]
+    points, notes = [], [f"the rate is {si(reference.rate, 'pps', 4)} a link, {reference.source}"]
     for percent in setting.shares_percent:
         rate = Pps(reference.rate * percent / 100) if percent else min(setting.idle_pps, reference.rate)
         if above := _above_line(bench, cell, setting.frame_size, rate):

@@ -9,7 +9,7 @@
     SHA256SUMS                 digests, for sha256sum
     provenance.json(.sig)      in-toto statement on all of these files, and its signature
 
-The same runs and options give the same bytes: no time of making, sorted names. Only another zlib may compress differently.
+Equal runs and options give equal bytes: names are sorted, and no time of creation is stored. Only another zlib may compress differently.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class MadeArtifact:
     claims: int
     files: int
     notes: tuple[str, ...]
-    """What its maker should know, in sentences."""
+    """Notes for its author, in sentences."""
 
 
 def make_artifact(runs: Sequence[Path], asked: ArtifactRequest) -> MadeArtifact:

@@ -76,8 +76,8 @@ def print_report(runs: Sequence[Path], *, width: int, colour: bool, verbose: boo
     """Yield the answer with its tables; with `verbose` every table and note. Writes nothing. Raises InputError, StoreError."""
     for r in _gather(runs, runs[0]):
         yield from _wrapped(r.experiment, width)
-        said = replace(r.answer, tables=() if verbose else r.answer.tables, next=r.answer.next[:-1])  # the last step is this command
-        yield from terminal_answer(said, name=r.name, folder=shlex.quote(str(runs[0].parent / r.name)), width=width, colour=colour)
+        answer = replace(r.answer, tables=() if verbose else r.answer.tables, next=r.answer.next[:-1])  # the last step is this command
+        yield from terminal_answer(answer, name=r.name, folder=shlex.quote(str(runs[0].parent / r.name)), width=width, colour=colour)
         if r.busy:
             yield from _wrapped(r.repeated, width)
         if not verbose:

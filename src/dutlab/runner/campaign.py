@@ -61,7 +61,7 @@ class CampaignWork:
         if (name := self.folder.done(planned)) is not None:
             self.note(f"{_words(planned)}: done: {self.folder.runs / name}")
         else:
-            self.note(": ".join(filter(None, [_words(planned), f"ended with status {status}", self.folder.standing(planned).said])))
+            self.note(": ".join(filter(None, [_words(planned), f"ended with status {status}", self.folder.standing(planned).last_line])))
         return status
 
 

@@ -83,7 +83,7 @@ class QueuedPath:
                 await self.dut.run(["tc", "qdisc", "replace", "dev", self.port, "parent", "1:1", "handle", "2:", *inner.split()])
             yield
 
-    async def said(self) -> dict[str, int]:
+    async def counters(self) -> dict[str, int]:
         """Return the queue's counters: `packets` sent, `drops`, and `requeues` (frames that netem reordered). Raises HostError."""
         document = json.loads((await self.dut.run(["tc", "-s", "-j", "qdisc", "show", "dev", self.port, "root"])).text)
         return {name: int(document[0][name]) for name in ("packets", "drops", "requeues")}
@@ -108,7 +108,7 @@ class QueuedPath:
         for halved in range(_TRIES):
             async with self.queued(words):
                 (forwarded, dropped), flow = await self.elsewhere(), await offer(Pps(COUNTED_PPS / 2**halved))
-                counters, (forwarded_now, dropped_now) = await self.said(), await self.elsewhere()
+                counters, (forwarded_now, dropped_now) = await self.counters(), await self.elsewhere()
             reached = forwarded_now - forwarded
             if (reached, dropped_now) == (flow.sent_frames, dropped):
                 break

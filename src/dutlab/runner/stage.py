@@ -140,11 +140,11 @@ async def open_stage(
     """
     insist(list(missing_for(testbed.sensors.values())))
     async with AsyncExitStack() as undo:
-        framed, lab, said = framed_hosts(experiment, testbed, cells), None, tuple[str, ...]()
+        framed, lab, power_notes = framed_hosts(experiment, testbed, cells), None, tuple[str, ...]()
         if testbed.lab is None:
             hosts = hosts_of(testbed, log)
             await undo.enter_async_context(closing(*hosts.values()))
-            said = await revived(hosts, testbed, journal.write)
+            power_notes = await revived(hosts, testbed, journal.write)
             await undo.enter_async_context(lease({} if testbed.dut_family == EXACT else hosts))  # a separate guest for each trial
             cpus: Mapping[str, Sequence[int]] = {name: spec.cpus for name, spec in testbed.hosts.items() if spec.cpus}
         else:
@@ -156,7 +156,7 @@ async def open_stage(
             hosts = lab.hosts(log)
             await undo.enter_async_context(closing(*hosts.values()))
             if standing:
-                said = await revived(hosts, lab.testbed, journal.write)
+                power_notes = await revived(hosts, lab.testbed, journal.write)
                 await undo.enter_async_context(lease(hosts))
             testbed, cpus = lab.testbed.at_distances(testbed.links).model_copy(update={"sensors": testbed.sensors}), lab.cpus
         here = lab is not None and lab.ends_here
@@ -172,7 +172,7 @@ async def open_stage(
             hosts, testbed, cpus, site_engine, tell, arrays, experiment.modes, tuple(measured_part(experiment, testbed).links)
         )
         stage = await undo.enter_async_context(_set_up(experiment, site, cells, guests, lab=lab, tell=tell, ask=ask))
-        yield replace(stage, notes=(*said, *stage.notes))
+        yield replace(stage, notes=(*power_notes, *stage.notes))
 
 
 def framed_hosts(experiment: Experiment, testbed: Testbed, cells: Sequence[Cell]) -> list[str]:

@@ -37,7 +37,7 @@ _LONGEST = 400
 
 
 class RunStage(enum.Enum):
-    """What can be done with a run: the page shows the buttons of it."""
+    """Actions that are possible with a run; the page shows a button for each."""
 
     RUNNING = "running"
     PAUSING = "pausing"
@@ -283,8 +283,8 @@ class Following:
         """Read the new events and draw the state."""
         fault = ""
         try:
-            anew, events = self._tail.new()
-            if anew:
+            was_replaced, events = self._tail.new()
+            if was_replaced:
                 self.state = RunState(self._run)
             for event in events:
                 self.state.hear(event)

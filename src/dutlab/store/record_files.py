@@ -71,11 +71,11 @@ def bounded_files(
     record: TrialRecord, raw: Mapping[str, bytes], details: TrialDetails | None
 ) -> tuple[TrialRecord, dict[str, bytes], dict[str, bytes]]:
     """Return the record, the raw outputs by name, and the other files, all within the limits of readers."""
-    outputs, beside = dict(raw), dict[str, bytes]()
+    outputs, other_files = dict(raw), dict[str, bytes]()
     if details:
         data = details.model_dump_json().encode() + b"\n"
         if len(data) <= DETAILS.most_bytes:
-            beside["details.json"] = data
+            other_files["details.json"] = data
         else:
             outputs["too-large-details.json"] = data
     if len(data := record_json(record)) > RECORD.most_bytes:
@@ -85,7 +85,7 @@ def bounded_files(
             trial=record.trial, status="failed", why=why, attempt=record.attempt, cell=record.cell, started=record.started,
             ended=record.ended, figures=Figures(),
         )  # fmt: skip
-    return record.model_copy(update={"raw": sorted(f"raw/{name}" for name in outputs)}), outputs, beside
+    return record.model_copy(update={"raw": sorted(f"raw/{name}" for name in outputs)}), outputs, other_files
 
 
 def record_json(record: TrialRecord) -> bytes:

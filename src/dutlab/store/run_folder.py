@@ -197,8 +197,8 @@ class RunFolder:
                     path = folder / "raw" / name
                     with run.below(path.parent.relative_to(self.path).as_posix()) as below:
                         write_once(path, output, Sync.AT_END, folder=below)
-            for beside, part in data.items():
-                write_once(folder / beside, part, Sync.AT_END)
+            for file_name, part in data.items():
+                write_once(folder / file_name, part, Sync.AT_END)
             if rows:
                 write_samples(folder / "samples.parquet", columns(rows))
             if self._sync is Sync.EACH:
@@ -206,7 +206,7 @@ class RunFolder:
                 sync_all(
                     [
                         *(folder / "raw" / path for path in (*outputs, *folders)),
-                        *(folder / beside for beside in data),
+                        *(folder / name for name in data),
                         folder,
                         folder.parent,
                     ]

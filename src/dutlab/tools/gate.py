@@ -79,7 +79,7 @@ class Gate:
     clock: ClockReading
     """Best of several readings."""
     jumped_ns: int = 0
-    said: bytes = b""
+    output: bytes = b""
     """Output of the command before the report of its start was read."""
     here: bool = False
     """True if it is on this machine, with our clock."""
@@ -132,7 +132,7 @@ class Gate:
         while True:
             line = await _line(self.process)
             match = re.search(BEGAN, line)
-            self.said += line[: match.start()] if match else line
+            self.output += line[: match.start()] if match else line
             if match:
                 return [int(shown_ns) for shown_ns in match.groups() if shown_ns]
 

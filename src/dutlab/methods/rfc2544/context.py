@@ -50,7 +50,7 @@ class Paced:
         forward = tuple(direction for direction in offer.links if not _is_back(direction, offer.links))
         directions = Directions.FORWARD if len(forward) == len(offer.links) else Directions.BOTH
         offer = replace(offer, links=forward, directions=directions, broadcast_ratio=self._modifiers.broadcast_ratio)
-        async with self._modifiers.beside() as begun:
+        async with self._modifiers.running() as begun:
             outcome = await self._generator.offer(replace(offer, begun=_both(begun.set, offer.begun)))
         self.facts.update(outcome.facts)
         self._trials += 1
@@ -77,12 +77,12 @@ class Paced:
 
 
 def _both(one: Callable[[], None], other: Callable[[], None] | None) -> Callable[[], None]:
-    def told() -> None:
+    def report() -> None:
         one()
         if other is not None:
             other()
 
-    return told
+    return report
 
 
 def _is_back(direction: str, directions: Sequence[str]) -> bool:

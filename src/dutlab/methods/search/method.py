@@ -148,15 +148,15 @@ async def _tried_again(log: SearchLog, result: GoalResult) -> GoalResult:
     goal = result.goal
     if goal.exceed_ratio > 0 or result.irregular:
         return result
-    said = list[str]()
+    disagreements = list[str]()
     full = (
         t.duration_s >= goal.final_s for t in log.trials if t.counts and t.load_pps == result.upper_pps and t.loss_ratio > goal.loss_ratio
     )
     if result.upper_pps is not None and not any(full):
-        said.append(await _held(log, goal, result.upper_pps, Side.UPPER))
+        disagreements.append(await _held(log, goal, result.upper_pps, Side.UPPER))
     if result.lower_pps is not None and log.search.again_at_end is AgainAtEnd.BOTH:
-        said.append(await _held(log, goal, result.lower_pps, Side.LOWER))
-    return replace(result, disagreements=tuple(filter(None, said)))
+        disagreements.append(await _held(log, goal, result.lower_pps, Side.LOWER))
+    return replace(result, disagreements=tuple(filter(None, disagreements)))
 
 
 async def _held(log: SearchLog, goal: Goal, load: Pps, side: Side) -> str:

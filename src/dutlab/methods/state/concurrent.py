@@ -153,7 +153,7 @@ async def measure(generator: Generator, states: StateTable, link: str, setting: 
     limits = await states.counts()
     filling = _Filling(generator, states, link, setting, fill)
     try:
-        bounds = await bracket(filling.holds, first=FIRST_FLOWS, most=setting.most_flows, resolution=setting.width_ratio, said=limits.most)
+        bounds = await bracket(filling.holds, first=FIRST_FLOWS, most=setting.most_flows, resolution=setting.width_ratio, guess=limits.most)
         notes, doubts = _words(bounds, filling, limits)
     except MachineTooBusy:
         raise

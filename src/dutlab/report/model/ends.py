@@ -17,7 +17,7 @@ class EndWords:
     best: str
     """Value and label: `17.44 Gb/s router`."""
     worst: str
-    """The same of the worst cell; empty where there is only one."""
+    """Text for the worst cell; empty if there is only one cell."""
 
     @property
     def text(self) -> str:

@@ -16,9 +16,9 @@ GOODPUT = "goodput_bps"
 def mtu_of(cell: Cell, mtus: Mapping[str, int]) -> int | None:
     """Return the MTU from the factor, the imported table or the testbed file (`mtus`, by link); None without one, or if links differ."""
     setting = cell.setting
-    told = cell.mtu(0) or (setting.mtu if isinstance(setting, ImportedSetting) else None) or 0
-    if told > _HEADERS:
-        return told
+    mtu = cell.mtu(0) or (setting.mtu if isinstance(setting, ImportedSetting) else None) or 0
+    if mtu > _HEADERS:
+        return mtu
     of_links = {mtus.get(link) for link in cell.links}
     return of_links.pop() if len(of_links) == 1 else None
 

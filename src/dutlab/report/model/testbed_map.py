@@ -20,7 +20,7 @@ class MapHost:
 
     name: str
     lines: tuple[str, ...]
-    """What is known about it, a line each: family, model, cores, drives, sensors, power switch."""
+    """Facts about it, a line each: family, model, cores, drives, sensors, power switch."""
     is_dut: bool = False
 
 
@@ -65,7 +65,7 @@ class TestbedMap:
     """Names of the hosts in each row, from above. Every cable joins hosts of different rows."""
     links: tuple[MapLink, ...]
     left_out: str = ""
-    """What was left out, in a sentence; empty if the map is whole."""
+    """Omissions, in a sentence; empty if the map is complete."""
 
 
 def map_of_testbed(testbed: Mapping[str, Any]) -> TestbedMap | None:

@@ -112,7 +112,7 @@ def add_hover_values(explored: Explored, d: SvgDrawing, right: float) -> None:
     height = abs(view.scale.at_high - view.scale.at_low)
     for place, (left, end) in zip(places, pairwise(ends), strict=True):
         head = f"{ticks.get(place) or f'{place:,.10g}'} {explored.x_unit}".strip()
-        d.told(left, 0.0, end - left, height, [head, *at[place]], at=end + 6, right=right)
+        d.hover_text(left, 0.0, end - left, height, [head, *at[place]], at=end + 6, right=right)
 
 
 def _number(value: float, view: View) -> str:

@@ -65,9 +65,9 @@ def cells_of_table(path: Path, response: str | None) -> tuple[FactorCell, ...]:
 
 
 def rates_by_mode(run: ComparedRun) -> dict[tuple[str, str], dict[str, list[float]]]:
-    """Return (size, link and direction) → mode and varied levels → packets a second of each repeat; of a ramp, of its best second.
+    """Return (size, link and direction) → mode and varied levels → packets a second of each repeat; for a ramp, in its best second.
 
-    Of goodput these are full TCP segments, where the MTU is known; the size is then as `MTU 1500`. Raises InputError if none were measured.
+    For goodput, packets are full TCP segments if the MTU is known, and the size is as in `MTU 1500`. Raises InputError without any rate.
     """
     rates_by_place: dict[tuple[str, str], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     had = figure_names(list(cells_of(run.records).values()))

@@ -279,9 +279,9 @@ def _said(note: DoubtNote, group: Group) -> str:
     return f"{note.text} ({'; '.join(details)})" if details else note.text
 
 
-def _forbids(note: DoubtNote, told: Collection[str]) -> bool:
+def _forbids(note: DoubtNote, handled_kinds: Collection[str]) -> bool:
     """Return whether a doubt forbids a verdict; not if it names the limit of the DUT."""
-    return (note.grade == "severe" and note.kind not in told) or note.kind in _VOID
+    return (note.grade == "severe" and note.kind not in handled_kinds) or note.kind in _VOID
 
 
 def _about_dut(note: DoubtNote, group: Group, dut: str) -> bool:

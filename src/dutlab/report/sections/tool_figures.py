@@ -41,10 +41,10 @@ class _Table:
         return book.table(slug, self.direction or "figures", columns, rows)
 
     def _rows(self, group: Group, book: NoteBook, *, several: bool) -> list[Row]:
-        told = [self.asked[id(group)]] if any(self.asked.values()) else []
+        settings = [self.asked[id(group)]] if any(self.asked.values()) else []
         return [
             group.row(
-                (*([place] if several else []), *told, *(value_or_dash(group, name, book, place) for name in self.figures)), link=place
+                (*([place] if several else []), *settings, *(value_or_dash(group, name, book, place) for name in self.figures)), link=place
             )
             for place in _places(group)
             if _is_shown(place, group)

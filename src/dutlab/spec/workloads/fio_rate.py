@@ -30,7 +30,7 @@ def asked_iops(options: Mapping[str, str]) -> dict[str, float]:
 
 
 def most_write_bytes_per_s(options: Mapping[str, str], seconds: float) -> float | None:
-    """Return the most bytes a second that a job writes to a drive because of its own rate; None if its options set no limit."""
+    """Return the most bytes a second that a job's rate option lets it write to a drive; None if its options set no limit."""
     if not (block := _block(options)) or (iops := asked_iops(options).get("write")) is None:
         return None
     return block * (most_arrivals(iops, seconds) if options.get("rate_process") == "poisson" else iops)

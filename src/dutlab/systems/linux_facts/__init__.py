@@ -10,7 +10,7 @@ from dutlab.systems.linux_facts import card, drives, firewall, machine, neighbou
 WORDS = r"""
 slurp() {  # FILE: one under /sys or /proc/sys has one line, which takes no program to read
   [ -e "$1" ] || { echo 'no such file on this kernel' >&2; return 1; }
-  case $1 in */sys/*) IFS= read -r said 2>/dev/null <"$1" && { printf '%s\n' "$said"; return; } ;; esac
+  case $1 in */sys/*) IFS= read -r line 2>/dev/null <"$1" && { printf '%s\n' "$line"; return; } ;; esac
   cat -- "$1" 2>/dev/null || { echo 'cannot be read' >&2; return 1; }
 }
 every() (  # FOLDER PATTERN: what the files that match hold, each text once
@@ -56,7 +56,7 @@ drives() {  # ROOT: what the files of each say, and its way to the processor; be
     (cd -- "$of" && for file in size serial device/model device/vendor device/serial device/firmware_rev device/rev device/numa_node \
       queue/logical_block_size queue/physical_block_size queue/nr_requests queue/max_sectors_kb queue/read_ahead_kb queue/io_poll \
       queue/rotational queue/scheduler queue/write_cache; do
-      read -r said <"$file" && [ -n "$said" ] && echo "$file $said"
+      read -r line <"$file" && [ -n "$line" ] && echo "$file $line"
     done) 2>/dev/null
     [ -d "$of/mq" ] && echo "queues $(ls "$of/mq" | wc -l)"
     [ -e "$of/loop/backing_file" ] && echo "backing_file $(cat "$of/loop/backing_file")"

@@ -122,10 +122,10 @@ _CONDITION = re.compile(rf"rfc2544 (?P<what>{_FIRST}|trial duration): (?P<value>
 _ROW = re.compile(r"\s*(?P<size>\d{2,5}) \|#*\s+(?:\d+\.\d+Mbps,\s+)?(?P<pps>\d{1,12})/\s*(?P<most>\d{1,12})pps,\s+\d+\.\d+%")
 
 
-def _second(said: Mapping[str, Any]) -> IpgenSecond:
-    receiver, sender = said["statistics"][RECEIVER], said["statistics"][SENDER]
+def _second(line: Mapping[str, Any]) -> IpgenSecond:
+    receiver, sender = line["statistics"][RECEIVER], line["statistics"][SENDER]
     return IpgenSecond(
-        at_s=float(said["time"]),
+        at_s=float(line["time"]),
         frame_bytes=int(sender["packetsize"]) + L2_BYTES,
         sent=int(sender["TX"]),
         received=int(receiver["RX"]),

@@ -55,11 +55,11 @@ class PktGenOutputs:
 
     @property
     def sent(self) -> PktGenLog:
-        return parse(said(self.sender))
+        return parse(output_of(self.sender))
 
     @property
     def received(self) -> PktGenLog:
-        return parse(said(self.receiver))
+        return parse(output_of(self.receiver))
 
     @property
     def raw(self) -> dict[str, bytes]:
@@ -148,7 +148,7 @@ async def _clock_ns(host: Host) -> int:
     return gate.clock.offset.ns
 
 
-def said(done: Done) -> str:
+def output_of(done: Done) -> str:
     """Return the reports (standard error) and the final account (standard output)."""
     return (done.stderr + b"\n" + done.stdout).decode("utf-8", "replace")
 

@@ -83,8 +83,8 @@ async def send(near: DatagramEnd, far: DatagramEnd, datagrams: Datagrams, *, nam
     try:
         return read_ends(client, served, datagrams.length, raw)
     except UnreadableError as e:
-        said = client.complaint
-        raise ToolFailed(f"{name}: {e}{f'; on stderr: {said}' if said else ''}", tool=TOOL, host=near.host.name, raw=raw) from e
+        complaint = client.complaint
+        raise ToolFailed(f"{name}: {e}{f'; on stderr: {complaint}' if complaint else ''}", tool=TOOL, host=near.host.name, raw=raw) from e
 
 
 def read_ends(client: Done, server: Done, length: int, raw: Mapping[str, bytes]) -> Sent:

@@ -223,8 +223,8 @@ class Iperf3:
             result = json_output.parse(client.stdout)
             back = json_output.parse(client.stdout, back=True) if setting.ways is Directions.BOTH else None
         except UnreadableError as e:
-            said = client.complaint
-            why = f"link {test.name}: {e}{f'; on stderr: {said}' if said else ''}"
+            complaint = client.complaint
+            why = f"link {test.name}: {e}{f'; on stderr: {complaint}' if complaint else ''}"
             if (other := json_output.error_in(served.stdout)) is not None:
                 why += f"; the server reports: {other}"
             raise ToolFailed(why, tool=TOOL, host=near.host.name, raw=_raw(test.name, client, served)) from e
