@@ -174,8 +174,8 @@ class Run:
     @property
     def answer(self) -> str:
         """The answer in sentences: the result, its confidence and its limit."""
-        found = self.report.answer
-        return "\n".join(filter(None, (*found.fast, *found.sure, found.limited)))
+        sentences = self.report.answer
+        return "\n".join(filter(None, (*sentences.fast, *sentences.sure, sentences.limited)))
 
     @property
     def doubts(self) -> DataTable:

@@ -243,13 +243,10 @@ async def test_of_a_policy_that_requires_protection_frames_are_dropped_and_the_s
     assert {c.what for c in await mode.verify(ScriptedHost({}), LAB, prober) if not c.passed} == failed
 
 
-async def test_a_mode_of_commands_is_verified_by_its_commands_and_by_frames():
+async def test_a_mode_of_commands_is_verified_by_its_commands_and_by_frames(golden):
     checks = await CommandMode("mine", Commands()).verify(ScriptedHost({"look": (1, "nothing there")}), LAB, ScriptedProber(out=NONE))
-    assert [(c.what, c.passed, c.found) for c in checks] == [
-        ("`look` ends with 0", False, "status 1: nothing there"),
-        ("link a: a flow passes", False, "0 of 10 probe frames arrived"),
-        ("link b: a flow passes", False, "0 of 10 probe frames arrived"),
-    ]
+    assert [c.passed for c in checks] == [False] * 3
+    golden.check("checks-of-commands.txt", "".join(f"{c.what}: {c.found}\n" for c in checks))
     assert all(c.passed for c in await CommandMode("mine", Commands()).verify(ScriptedHost({}), LAB, ScriptedProber()))
 
 

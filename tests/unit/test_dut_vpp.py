@@ -90,10 +90,10 @@ async def test_translation_holds_the_flows_of_the_experiment_and_the_limit_is_in
     enable = next(e for e in dut.exchanges if "sessions" in e.argv and "enable" in e.argv)
     enable.argv = (*enable.argv[:-1], "2000000")
     await nat.sized_for(1_000_000).apply(dut, BED)
-    checks = {c.what: c for c in await nat.sized_for(1_000_000).verify(dut, BED, ProberOf("nat", BED))}
-    assert checks["nat44 takes 2000000 sessions a thread"].found == "64512", "as the transcript's VPP says of itself"
-    assert not checks["nat44 takes 2000000 sessions a thread"].passed
-    assert {c.what: c.passed for c in await nat.verify(dut, BED, ProberOf("nat", BED))}["nat44 takes 64512 sessions a thread"]
+    (sized,) = (c for c in await nat.sized_for(1_000_000).verify(dut, BED, ProberOf("nat", BED)) if "2000000" in c.what)
+    assert (sized.passed, sized.found) == (False, "64512"), "as the transcript's VPP says of itself"
+    (usual,) = (c for c in await nat.verify(dut, BED, ProberOf("nat", BED)) if "64512" in c.what)
+    assert usual.passed
 
 
 @pytest.mark.parametrize(("flows", "few"), [(500_000, False), (500_001, True)])

@@ -87,8 +87,8 @@ def _built_wheel() -> Path | None:
     """Return the newest wheel of this version for this machine in dist/; None if there is none."""
     from dutlab.release import version
 
-    found = Path("dist").glob(f"dutlab-{version()}-*{platform.machine()}.whl")
-    return max(found, key=lambda path: path.stat().st_mtime, default=None)
+    wheels = Path("dist").glob(f"dutlab-{version()}-*{platform.machine()}.whl")
+    return max(wheels, key=lambda path: path.stat().st_mtime, default=None)
 
 
 @contextmanager

@@ -130,8 +130,8 @@ class ArtifactCheck:
                 raise InputError(f"{path}: a second run that repeats {repeats}", remedy="name one run for each")
         for line in self._origin():
             say_words(line, err=self._quiet)
-        found = [(of, by_run.get(of.group.newest.name)) for of in self._opened.groups]
-        return [self._judged(of, None if path is None else open_run(path), path) for of, path in found]
+        paths_by_group = [(of, by_run.get(of.group.newest.name)) for of in self._opened.groups]
+        return [self._judged(of, None if path is None else open_run(path), path) for of, path in paths_by_group]
 
     def tell(self, groups: Sequence[JudgedGroup]) -> RepeatState:
         """Print the verdict on each claim, and return the one on all."""

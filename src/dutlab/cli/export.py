@@ -71,13 +71,13 @@ def _metrics(run: Path, out: Path | None, *, openmetrics: bool, follow: bool) ->
     from dutlab.store.find import is_running
     from dutlab.store.replace import replace_file
 
-    found = RunMetrics(run)
+    metrics = RunMetrics(run)
     if out is None:
-        say(found.text(openmetrics=openmetrics), nl=False)
+        say(metrics.text(openmetrics=openmetrics), nl=False)
         return
     while True:
         goes_on = follow and is_running(run)
-        replace_file(out, found.text(openmetrics=openmetrics).encode())
+        replace_file(out, metrics.text(openmetrics=openmetrics).encode())
         if not goes_on:
             return
         time.sleep(1)

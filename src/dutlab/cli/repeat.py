@@ -150,15 +150,15 @@ def _known(fact: Any) -> Any:  # noqa: ANN401 -- whatever JSON holds
     return {k: v for k, v in fact.items() if v is not None} if isinstance(fact, dict) else fact
 
 
-def _shared(found: Sequence[ValueDifference], hosts: Sequence[str]) -> list[ValueDifference]:
+def _shared(differences: Sequence[ValueDifference], hosts: Sequence[str]) -> list[ValueDifference]:
     """Return the differences, with equal ones of several hosts merged into one."""
     from dataclasses import replace
 
     by_fact: dict[tuple[str, str, str], list[str]] = {}
-    for d in found:
+    for d in differences:
         host, _, fact = d.path.partition(".")
         by_fact.setdefault((fact, d.first, d.second), []).append(host)
-    of = {d.path: d for d in found}
+    of = {d.path: d for d in differences}
     return [
         replace(of[f"{at[0]}.{fact}"], path=fact if len(at) == len(hosts) else f"{', '.join(at)}: {fact}")
         for (fact, _, _), at in by_fact.items()

@@ -83,12 +83,12 @@ async def replace(dut: Host, trees: Sequence[str], lines: Sequence[str]) -> None
         )
 
 
-def back(dut: Host, trees: Sequence[str], found: Sequence[str], why: str) -> list[UndoStep]:
-    """Return steps that restore `found`, the lines of `trees`, and fail unless VyOS then lists the same lines."""
+def back(dut: Host, trees: Sequence[str], lines: Sequence[str], why: str) -> list[UndoStep]:
+    """Return steps that restore `lines`, the lines of `trees`, and fail unless VyOS then lists the same lines."""
     same = ("sh", "-c", _SAME, "same", "|".join(trees))
     return [
-        UndoStep(dut.name, COMMIT, script(trees, found), why),
-        UndoStep(dut.name, same, "".join(f"{line}\n" for line in found), "the configuration read back"),
+        UndoStep(dut.name, COMMIT, script(trees, lines), why),
+        UndoStep(dut.name, same, "".join(f"{line}\n" for line in lines), "the configuration read back"),
     ]
 
 

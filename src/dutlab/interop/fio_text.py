@@ -55,8 +55,8 @@ def read_texts(data: bytes) -> list[dict[str, Any]]:
 
 def _unstamped(text: str) -> str:
     """Return the text without a log's prefix before each line: the one before fio's sums, in which digits may differ."""
-    found = _PREFIX.search(text)
-    form = re.sub(r"\d+", lambda _: r"\d+", re.escape(found[1])) if found else ""
+    prefix = _PREFIX.search(text)
+    form = re.sub(r"\d+", lambda _: r"\d+", re.escape(prefix[1])) if prefix else ""
     return re.sub(f"^{form}", "", text, flags=re.MULTILINE) if form else text
 
 

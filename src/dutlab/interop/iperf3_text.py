@@ -75,13 +75,13 @@ def reports_of(text: str) -> tuple[list[Iperf3Report], list[str]]:
     text = unstamped(text.replace("\r\n", "\n").replace("\r", "\n"))
     text = _SERVER_OUTPUT.sub("", text)
     early = _ERROR.match(text)  # in a file with both streams, standard error of a single test comes before its lines
-    begins = [found.start() for found in _TEST.finditer(text)]
+    begins = [reports.start() for reports in _TEST.finditer(text)]
     begins = [0, *begins] if not begins or begins[0] > 0 else begins
     begins += [b + more for b, end in zip(begins, [*begins[1:], len(text)], strict=True) for more in _further(text[b:end])]
     begins.sort()
     parts = [(before, begin, text[begin:end]) for before, begin, end in zip([0, *begins], begins, [*begins[1:], len(text)], strict=False)]
     whole = {begin for _, begin, part in parts if any(lines_of(part))}
-    found, faults = list[Iperf3Report](), list[str]()
+    reports, faults = list[Iperf3Report](), list[str]()
     for before, begin, part in parts:
         if begin not in whole:
             # A server that is stopped between two tests does not cut a test short.
@@ -90,10 +90,10 @@ def reports_of(text: str) -> tuple[list[Iperf3Report], list[str]]:
         commands = _COMMAND.findall(text[max(before, begin - _COMMAND_IS_WITHIN) : begin])
         error = early if early and len(whole) == 1 and _is_cut_short(early) else _ERROR.search(part)
         try:
-            found.append(_report(part, _options(commands[-1]) if commands else {}, error))
+            reports.append(_report(part, _options(commands[-1]) if commands else {}, error))
         except UnreadableError as unreadable:
             faults.append(str(unreadable))
-    return found, faults
+    return reports, faults
 
 
 def _further(text: str) -> Iterator[int]:

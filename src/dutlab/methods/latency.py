@@ -94,7 +94,7 @@ async def measure(bench: Bench, cell: Cell) -> Measured:
         points.append(LatencyPoint(percent, offer, await bench.generator.offer(offer)))
     if not any(f.latency is not None for p in points for f in p.outcome.flows):
         raise MeasurementError("no latency is known: the clocks of sender and receiver may differ")
-    found = {link: _figures(points, link, reference) for link in cell.links}
+    figures = {link: _figures(points, link, reference) for link in cell.links}
     notes += [
         f"link {link}: there are no figures at {p.percent:g} %, which the generator did not make: {short}"
         for p in points
@@ -106,7 +106,7 @@ async def measure(bench: Bench, cell: Cell) -> Measured:
         d for p, f in flows for d in (*doubts_of(p.offer, f), *negative_loss(f))
     ]
     return Measured(
-        figures=found,
+        figures=figures,
         flows=tuple(f for _, f in flows),
         doubts=tuple(dict.fromkeys((*doubts, *trial_doubts, *(d for p in points[:1] for d in doubts_of_length(p.offer))))),
         raw={f"at-{p.percent:g}-{name}": data for p in points for name, data in p.outcome.raw.items()}

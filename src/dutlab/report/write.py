@@ -67,9 +67,9 @@ def report_finished(runs: Sequence[Path]) -> list[RunReport]:
     return out
 
 
-def _made(found: Sequence[RunReport], formats: Sequence[str], run: Path) -> dict[str, bytes]:
+def _made(reports: Sequence[RunReport], formats: Sequence[str], run: Path) -> dict[str, bytes]:
     with reading(run):
-        return {f: _bytes(named(FORMATS[f])(found)) for f in dict.fromkeys(formats)}
+        return {f: _bytes(named(FORMATS[f])(reports)) for f in dict.fromkeys(formats)}
 
 
 def print_report(runs: Sequence[Path], *, width: int, colour: bool, verbose: bool = False) -> Iterator[str]:

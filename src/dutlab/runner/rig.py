@@ -98,7 +98,7 @@ class OpenRig:
     async def measure(
         self, rig: Rig, loads: Sequence[RigLoad], cache: Path, *, fresh_s: Seconds | None = None, failed: Failed | None = None
     ) -> tuple[Calibration, Path | None]:
-        """Measure loads that the cache lacks; return the calibration and its path there. With `fresh_s`, every load is measured for that time.
+        """Measure loads that the cache lacks; return the calibration and its path there. With `fresh_s`, measure every load for that time.
 
         In a loop of machines, generators other than the engine are left out, since they look for the DUT. If a load cannot be measured,
         for example because other work disturbed each attempt, `failed` is called and the other loads are measured. Without `failed`, the

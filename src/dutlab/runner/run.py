@@ -96,7 +96,7 @@ class Work:
     def new_folder(
         self, options: RunOptions, *, now: datetime | None = None, token: str | None = None, additions: Mapping[str, Any] | None = None
     ) -> RunFolder:
-        """Make the run folder. Its name begins with `now` and ends with `token`; `additions` is added to resolved.json. Raises StoreError."""
+        """Make the run folder. Its name begins with `now` and ends with `token`; `additions` go into resolved.json. Raises StoreError."""
         return RunFolder.create(
             options.runs,
             experiment=self.experiment.name,

@@ -131,10 +131,10 @@ def sensors_of(stage: Stage, watch: Sequence[str], book: CommandBook) -> list[Se
     there = {(spec.kind, spec.host) for spec in specs}
     if (dut := stage.dut.name) in stage.hosts:
         specs += [SENSORS[kind](name=kind, host=dut) for kind in watch if (kind, dut) not in there]
-    found: list[Sensor] = [CounterTotals(host) for host in stage.hosts.values()]
-    found.append(CpuTotals(stage.accounts))
+    sensors: list[Sensor] = [CounterTotals(host) for host in stage.hosts.values()]
+    sensors.append(CpuTotals(stage.accounts))
     if (mode := started_by(stage.device.mode)) is not None:
-        found.append(ProgramTotals(stage.dut.name, partial(mode.device_counters, stage.dut)))
+        sensors.append(ProgramTotals(stage.dut.name, partial(mode.device_counters, stage.dut)))
     for spec in specs:
         if spec.host is None or not spec.runs_there:
             site = SensorSite(LocalHost(THIS_MACHINE, book.note), core=stage.watch_cpu)
@@ -143,8 +143,8 @@ def sensors_of(stage: Stage, watch: Sequence[str], book: CommandBook) -> list[Se
         else:
             continue
         if (sensor := make(spec, site)) is not None:
-            found.append(sensor)
-    return found
+            sensors.append(sensor)
+    return sensors
 
 
 def _shares_with_frames(stage: Stage, counted: Mapping[str, float]) -> Mapping[str, float] | None:

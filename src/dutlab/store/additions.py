@@ -88,11 +88,11 @@ def additions_of(run: Path, faults: list[str]) -> Iterator[Addition]:
 
 def attached_facts(run: Path, faults: list[str]) -> dict[str, dict[str, str]]:
     """Return host → name → value of all added facts; of two values of one name the newer counts."""
-    found: dict[str, dict[str, str]] = {}
+    facts: dict[str, dict[str, str]] = {}
     for addition in additions_of(run, faults):
         if addition.facts:
-            found.setdefault(addition.host or "", {}).update(addition.facts)
-    return found
+            facts.setdefault(addition.host or "", {}).update(addition.facts)
+    return facts
 
 
 def _content(file: Path) -> bytes:

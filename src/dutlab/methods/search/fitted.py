@@ -143,8 +143,8 @@ class FittedLoads:
     @property
     def bounds(self) -> dict[Goal, Bounds]:
         """Bounds of each goal by the trials so far."""
-        found = {goal: answer([t.point for t in self._trials], goal.definition) for goal in self._goals}
-        return {goal: Bounds(_pps(of.lower_pps), _pps(of.upper_pps)) for goal, of in found.items()}
+        answers = {goal: answer([t.point for t in self._trials], goal.definition) for goal in self._goals}
+        return {goal: Bounds(_pps(of.lower_pps), _pps(of.upper_pps)) for goal, of in answers.items()}
 
 
 def _pps(rate: float | None) -> Pps | None:
@@ -156,8 +156,8 @@ class _State:
 
     def __init__(self, goal: Goal, trials: Sequence[FitTrial], lowest: float, highest: float) -> None:
         self.goal, self.trials, self.lowest, self.highest = goal, trials, lowest, highest
-        found: RescoredBounds = answer([t.point for t in trials], goal.definition)
-        self.lower, self.upper = found.lower_pps, found.upper_pps
+        bounds: RescoredBounds = answer([t.point for t in trials], goal.definition)
+        self.lower, self.upper = bounds.lower_pps, bounds.upper_pps
         self.bad = [t for t in trials if t.loss_ratio > goal.loss_ratio]
         self.good = [t for t in trials if t.loss_ratio <= goal.loss_ratio and t.load_pps < (self.upper or math.inf)]
         self.bad_full = [t for t in self.bad if t.asked_s >= goal.final_s]

@@ -81,9 +81,9 @@ async def searched(bench: Bench, search: Search) -> Searched:
     )
 
 
-def _at_limit(generator: Generator, search: Search, found: SearchResult) -> AtLimit | None:
+def _at_limit(generator: Generator, search: Search, searched: SearchResult) -> AtLimit | None:
     """Return a function that offers the lower bound of the first goal that has one, for as long as its full trials."""
-    for result in found.results.values():
+    for result in searched.results.values():
         if result.lower_pps is not None:
             load = Offer(search.links, search.mix, Pps(result.lower_pps), result.goal.final_s, search.warmup, search.drain)
             return frames_at_limit(generator, load)

@@ -175,6 +175,6 @@ def _search_goal(goal: Goal) -> Any:  # noqa: ANN401 the library ships no types
     )
 
 
-def _bounds(found: Any) -> Bounds:  # noqa: ANN401 the library ships no types
-    lower, upper = found.relevant_lower_bound, found.relevant_upper_bound
+def _bounds(result: Any) -> Bounds:  # noqa: ANN401 the library ships no types
+    lower, upper = result.relevant_lower_bound, result.relevant_upper_bound
     return Bounds(None if lower is None else Pps(float(lower)), None if upper is None else Pps(float(upper)))

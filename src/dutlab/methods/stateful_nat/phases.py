@@ -142,9 +142,9 @@ class Phases:
         self.facts.update(outcome.facts)
         for name, output in outcome.raw.items():
             self.raw[name] = self.raw.get(name, b"") + output
-        found = [*outcome.doubts, *(doubt for flow in outcome.flows for doubt in doubts_of(offer, flow))]
+        doubts = [*outcome.doubts, *(doubt for flow in outcome.flows for doubt in doubts_of(offer, flow))]
         excluded = {DoubtKind.TX_STARVED, DoubtKind.DISTURBED, DoubtKind.RX_DROPPED}
-        self.doubts |= {doubt.kind: replace(doubt, about="") for doubt in found if doubt.kind not in excluded}
+        self.doubts |= {doubt.kind: replace(doubt, about="") for doubt in doubts if doubt.kind not in excluded}
         return outcome
 
     def _spoilt(self, outcome: Outcome) -> str:

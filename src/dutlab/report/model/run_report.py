@@ -228,13 +228,13 @@ class LimitRow:
     """Open questions about it, most important first."""
 
     @classmethod
-    def of(cls, group: Group, found: LimitFinding, *, value: float, size: str) -> Self:
+    def of(cls, group: Group, finding: LimitFinding, *, value: float, size: str) -> Self:
         """Return the row of a cell's main figure, whose median is `value`."""
         figure, link = group.main
         return cls(
-            label=group.label, workload=group.cell.workload, links=link, size=size, figure=figure, value=value, words=found.words,
-            cause=found.cause, confidence=found.confidence.word, evidence=found.evidence, missing=found.missing, others=found.others,
-            next_experiment=found.next_experiment, trials=tuple(r.trial for r in group.measured),
+            label=group.label, workload=group.cell.workload, links=link, size=size, figure=figure, value=value, words=finding.words,
+            cause=finding.cause, confidence=finding.confidence.word, evidence=finding.evidence, missing=finding.missing,
+            others=finding.others, next_experiment=finding.next_experiment, trials=tuple(r.trial for r in group.measured),
         )  # fmt: skip
 
     @property

@@ -102,7 +102,7 @@ def _worse(ratio: float | None, better: Better) -> float:
 
 
 def histories(
-    found: Iterable[IndexedFigure], figures: Sequence[str] = (), better: Mapping[str, Better] | None = None
+    indexed: Iterable[IndexedFigure], figures: Sequence[str] = (), better: Mapping[str, Better] | None = None
 ) -> tuple[CellHistory, ...]:
     """Return a history per cell and figure. Default figures: the main ones of each cell; `better` as in CompareRequest.
 
@@ -112,7 +112,7 @@ def histories(
     by_cell: dict[str, _Values] = {}
     started: dict[str, str] = {}
     workloads: dict[str, str] = {}
-    for f in found:
+    for f in indexed:
         label = cell_label(f.mode, f.factors, f.workload, f.frame_size, name_words(f.link, apart(f.links), f.workload))
         workloads[label] = f.workload
         started[f.run] = f.started
@@ -144,9 +144,9 @@ def _points(of_cell: _Values, name: str, started: Mapping[str, str]) -> Iterator
         yield HistoryPoint(run, tuple(values), float(f"{median(rigs):.{_DIGITS}g}") if rigs else None, started[run])
 
 
-def history_rows(found: Iterable[CellHistory]) -> list[tuple[str, ...]]:
+def history_rows(histories: Iterable[CellHistory]) -> list[tuple[str, ...]]:
     """Return the rows of the table with the heads HEADS."""
-    return [(h.label, h.figure, str(len(h.found.points)), str(len(h.found.levels)), _level(h), _next(h)) for h in found]
+    return [(h.label, h.figure, str(len(h.found.points)), str(len(h.found.levels)), _level(h), _next(h)) for h in histories]
 
 
 def history_plot(of: CellHistory, place: int) -> Plot | None:

@@ -47,8 +47,8 @@ def answer_tables(report: RunReport, groups: Sequence[Group], book: NoteBook) ->
             continue
         if section.workload in of_factors or section.slug == PAIRS:
             continue
-        if section.workload == STEPS and (found := found_in_outputs(section)) is not None:
-            yield section.workload, found
+        if section.workload == STEPS and (outputs := found_in_outputs(section)) is not None:
+            yield section.workload, outputs
             continue
         same = [g for g in groups if g.cell.workload == section.workload]
         figures = list(dict.fromkeys(name for g in same for name in _judged_by(g)))
@@ -64,11 +64,11 @@ def _judged_by(group: Group) -> list[str]:
     """Return the main figures of a cell; without the usual ones, the first three with a better direction."""
     link = group.main[1]
     names = list(dict.fromkeys(name for r in group.measured or group.disturbed for name in r.figures.get(link, ())))
-    found = (
+    figures = (
         main_figures(group.cell.workload, names)
         or [name for name in names if better_of(name) or measure_unit(name) is MeasureUnit.WATTS][:3]
     )
-    return [*found, *(name for of in found for name in _BESIDE.get(of, ()) if name in names)]
+    return [*figures, *(name for of in figures for name in _BESIDE.get(of, ()) if name in names)]
 
 
 @dataclass(frozen=True)

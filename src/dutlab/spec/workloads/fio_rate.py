@@ -22,11 +22,11 @@ def asked_iops(options: Mapping[str, str]) -> dict[str, float]:
     """
     threads = int(text) if (text := options.get("numjobs", "1")).isdecimal() and len(text) < len("1000000") else 1
     if "rate_iops" in options:
-        found, unit = _each(options["rate_iops"]), 1
+        rates, unit = _each(options["rate_iops"]), 1
     else:
-        found, unit = _each(options.get("rate", "")), _block(options)
+        rates, unit = _each(options.get("rate", "")), _block(options)
     poisson = options.get("rate_process") == "poisson"
-    return {way: (poisson_iops(n / unit) if poisson else n / unit) * threads for way, n in found.items() if n and unit}
+    return {way: (poisson_iops(n / unit) if poisson else n / unit) * threads for way, n in rates.items() if n and unit}
 
 
 def most_write_bytes_per_s(options: Mapping[str, str], seconds: float) -> float | None:

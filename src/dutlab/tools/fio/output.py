@@ -127,8 +127,8 @@ class JobOutput:
 
     def figures_of(self, result: str) -> dict[str, float]:
         """Return the figures of a named result, as in `NAME/iops.read`."""
-        found = {way_figure(WAYS_OF_DRIVES.get(way), name): value for way, of in self.ways.items() for name, value in of.figures.items()}
-        return of_part(result, found if self.cpu_cores is None else {**found, "fio_cpu_cores": self.cpu_cores})
+        figures = {way_figure(WAYS_OF_DRIVES.get(way), name): value for way, of in self.ways.items() for name, value in of.figures.items()}
+        return of_part(result, figures if self.cpu_cores is None else {**figures, "fio_cpu_cores": self.cpu_cores})
 
     @property
     def bins(self) -> list[Row]:

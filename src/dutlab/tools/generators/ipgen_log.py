@@ -105,15 +105,15 @@ def parse_tables(text: str) -> list[list[IpgenThroughput]]:
     answers: list[dict[int, IpgenThroughput]] = []
     conditions: dict[str, float] = {}
     for line in text.splitlines():
-        if found := _CONDITION.match(line):
-            if found["what"] == _FIRST:
+        if match := _CONDITION.match(line):
+            if match["what"] == _FIRST:
                 conditions = {}
                 answers.append({})
-            conditions[found["what"]] = float(found["value"])
-        elif found := _ROW.match(line):
+            conditions[match["what"]] = float(match["value"])
+        elif match := _ROW.match(line):
             answers = answers or [{}]
-            size, trial_s = int(found["size"]), conditions.get("trial duration")
-            answers[-1].setdefault(size, IpgenThroughput(size, float(found["pps"]), float(found["most"]), trial_s, conditions.get(_FIRST)))
+            size, trial_s = int(match["size"]), conditions.get("trial duration")
+            answers[-1].setdefault(size, IpgenThroughput(size, float(match["pps"]), float(match["most"]), trial_s, conditions.get(_FIRST)))
     return [list(of.values()) for of in answers if of]
 
 
