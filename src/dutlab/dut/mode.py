@@ -39,11 +39,18 @@ Announce = Callable[[str, Sequence[UndoStep]], None]
 class Check:
     """One result of a verification, in words for the report."""
 
-    what: str
+    statement: str
+    """Statement about the mode, such as `link a: a flow passes`."""
     passed: bool
+    """True if the statement holds."""
     found: str
+    """Evidence for or against it."""
     by_ping: bool = False
     """True if pings showed it: a lower level of proof than the engine's frames."""
+
+    def to_json(self) -> dict[str, str | bool]:
+        """Return the check for a record."""
+        return {"what": self.statement, "passed": self.passed, "found": self.found, "by_ping": self.by_ping}
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from statistics import fmean
@@ -111,7 +111,7 @@ async def carry_out(
         ended=started + took,
         ceilings=Figures(trial.ceilings),
         doubts=[DoubtRecord.of(d) for d in dict.fromkeys(found_doubts)],
-        checks=[asdict(c) for c in checks],
+        checks=[c.to_json() for c in checks],
         counters={
             host: {name: growth for name, growth in of.items() if growth}
             for host, of in watched.counters.items()
@@ -209,7 +209,7 @@ def _without_figures(
         ended=now,
         figures=Figures(),
         doubts=[DoubtRecord.of(d) for d in stage.marks],
-        checks=[asdict(c) for c in checks],
+        checks=[c.to_json() for c in checks],
         tool_facts=dict(stage.versions),
     )
     return TrialOutput(record, {}, [], details=TrialDetails.of((), book.take()))
