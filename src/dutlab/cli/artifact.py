@@ -109,7 +109,7 @@ def _failures_exit_cannot_tell() -> Iterator[None]:
 @artifact.command()
 @click.argument("file", metavar="FILE", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @click.option("--testbed", "testbed_file", type=click.Path(path_type=Path, exists=True, dir_okay=False), help=TESTBED_WORDS)
-@click.option("--plan", "only_plan", is_flag=True, help="Verify the file and show what would run; measure nothing.")
+@click.option("--plan", "only_plan", is_flag=True, help="Verify the file and list the runs that it would start; measure nothing.")
 @click.option("--trust", is_flag=True, help="Run the commands in it without asking.")
 @click.option("--allowed-signers", "signers", type=click.Path(path_type=Path, exists=True, dir_okay=False),
               help="File of signers, as of ssh-keygen(1): refuse a file that none of them signed.")  # fmt: skip

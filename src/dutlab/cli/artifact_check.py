@@ -47,7 +47,7 @@ class ArtifactCheck:
         """True if standard output is for JSON."""
 
     def show_plan(self) -> None:
-        """Show what would run, and the commands in runs that are from elsewhere."""
+        """List the runs to start, and the commands in runs from other machines."""
         from dutlab.report.model.words import duration_words, plural
         from dutlab.runner.repeat import to_repeat
         from dutlab.runner.trust import NotOurs, as_lines

@@ -52,7 +52,7 @@ _TRANSLATE = click.option("--translate", is_flag=True, help="FreeBSD's `cpuset -
 @_STRICT
 @_NO_LIMIT
 @_TRANSLATE
-@click.option("--dry-run", is_flag=True, help="Only print what would run where.")
+@click.option("--dry-run", is_flag=True, help="Only print each command and the host that would run it.")
 @click.option("--take-over", is_flag=True, help="Use hosts that an ended run left in use.")
 @click.option("-f", "--format", "form", type=click.Choice(["json", "text"]), help="Also write Conductor's own report.")
 @click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="File for that report.  [conductor.json]")

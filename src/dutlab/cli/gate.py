@@ -98,7 +98,7 @@ def gate(
     older, newer = versions_of((base, head), None if kind is None else VersionKind(kind))
     if by_time and older.kind is not VersionKind.RULES:
         raise InputError(
-            f"--time measures rule sets in a lab; these are {older.kind}", remedy="leave it out: files and runs define what is measured"
+            f"--time measures rule sets in a lab; these are {older.kind}", remedy="leave it out: the files and runs define the measurement"
         )
     making = GateRuns(runs, EXACT_ALLOWED if allowed is None else allowed, TIME_ALLOWED if time_allowed is None else time_allowed, budget_s)
     title = name or "gate"

@@ -103,7 +103,7 @@ def shell(*, label: str, host: str, command: tuple[str, ...]) -> None:
 @lab.command()
 @click.argument("given", metavar="LABEL…", nargs=-1, required=True)
 def down(*, given: tuple[str, ...]) -> None:
-    """Remove labs: exactly what `up` built, even after a crash.
+    """Remove labs: only the parts that `up` built, even after a crash.
 
     \b
     Example:

@@ -39,7 +39,7 @@ def optics(
 ) -> None:
     """With --each: asks for one module after the other, waits for its link, and prints a compatibility table.
 
-    With RUN: prints what passed through the modules of each run, in one table.
+    With RUN: prints the results of each run next to the modules that it used, in one table.
 
     \b
     Example:

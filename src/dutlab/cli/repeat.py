@@ -31,7 +31,7 @@ _CARD = ("driver", "firmware", "model", "speed_mbps", "offloads", "rings")
 @click.option(
     "--testbed", "testbed_file", type=click.Path(path_type=Path, exists=True, dir_okay=False), help=f"{TESTBED_WORDS}  [the run's]"
 )
-@click.option("--dry-run", is_flag=True, help="List what differs here; measure nothing.")
+@click.option("--dry-run", is_flag=True, help="List the differences to this testbed; measure nothing.")
 @click.option("--trust", is_flag=True, help="Skip the check that this user made this run on this machine.")
 @RUNS
 @manner_options

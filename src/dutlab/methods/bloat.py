@@ -106,7 +106,7 @@ async def measure(bench: Bench, cell: Cell) -> Measured:
     try:
         loaded = await probes.phase(Seconds(float(setting.duration_s)), warmup=Seconds(float(setting.ramp_s)), drain=DRAIN)
         if sending.done():
-            sending.result()  # raises what ended it
+            sending.result()  # raises the error that ended it
         after = await probes.offer(Seconds(spare_s + setting.settle_s), drain=DRAIN)
         report = await sending
     finally:

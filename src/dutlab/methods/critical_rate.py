@@ -11,7 +11,7 @@ Figures of each link, under the label of all links that are loaded at once:
     target_loss_ratio, trials
 
 The record's table `critical` has each trial and the estimate after it. The interval of the figures may be wider than that after the last
-trial, because it includes what all trials show together. A doubt reports losses that cluster in time.
+trial, because it is computed from all trials together. A doubt reports losses that cluster in time.
 """
 
 from __future__ import annotations

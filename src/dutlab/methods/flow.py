@@ -12,7 +12,7 @@ Histogram = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True)
 class Gaps:
-    """Time from each frame to the next as it was sent: what the generator really did with the asked rate."""
+    """Time from each sent frame to the next: the generator's real pacing at the asked rate."""
 
     count: int
     min_ns: int

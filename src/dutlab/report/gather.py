@@ -252,7 +252,7 @@ def findings_of(run: RunFolder, faults: list[str]) -> tuple[Finding, ...]:
     try:
         return tuple(by_price([Finding.from_json(data) for data in saved]))
     except (KeyError, TypeError, ValueError) as error:
-        faults.append(f"{run.path / 'doctor.json'}: holds what is not a finding: {error!r}")
+        faults.append(f"{run.path / 'doctor.json'}: has an entry that is not a finding: {error!r}")
     return ()
 
 

@@ -24,7 +24,7 @@ LEARNING_S = 2.0
 RESIDUAL_S = 2.0  # RFC 2544 section 23: for residual frames to be received
 RESTABILISE_S = 5.0  # RFC 2544 section 23: for the DUT to restabilise
 LEAST_DRAIN_S = 0.2
-"""Least drain in seconds, for any scale: a software router must have time to send what it buffers."""
+"""Least drain in seconds, for any scale: a software router must have time to empty its buffers."""
 
 STARVED_TRIES = 2
 """Most offers of a load that the generator does not make in full; after them there is no figure."""

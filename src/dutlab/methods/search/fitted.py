@@ -1,7 +1,7 @@
 """Loads of a search from a fit. Short trials show the device's rate and buffers; full trials then confirm the loads around the limit.
 
 For goals that allow no bad trial. The bounds are those of RFC 9971, as with the library: a load with a bad trial is an upper bound, and
-only full good trials make a lower bound. So the fit decides where to look, never what holds. In order:
+only full good trials make a lower bound. So the fit chooses loads, but never decides a bound. In order:
 
 1. Looks: a short trial at the highest rate, and a longer one at the rate that came back. They show the line of forwarded frames
    (stats.forwarding).

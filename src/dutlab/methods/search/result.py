@@ -155,5 +155,5 @@ def _irregular(rescored: RescoredBounds, bounds: Bounds, counted: Sequence[Searc
 
 
 def seconds_of(goals: Sequence[Goal]) -> Seconds:
-    """Return the time limit of a search for these goals: many times what it needs."""
+    """Return the time limit of a search for these goals: many times its usual duration."""
     return Seconds(600.0 + 40.0 * sum(g.sum_s for g in goals))

@@ -177,7 +177,7 @@ def _words(bracketed: Bracket, filling: _Filling, limits: FlowCounts) -> tuple[l
     """Return the end of the search, in sentences, and its doubts."""
     setting, rows, notes = filling.setting, filling.rows, list[str]()
     if not any(row.get("tracked_flows") for row in rows):
-        notes.append("concurrent flows: the DUT tracked none in any trial: what passes here needs no state")
+        notes.append("concurrent flows: the DUT tracked none in any trial: these packets need no state")
     if setting.nat_ports is not None:
         notes.append(
             "concurrent flows: the DUT gives flows other ports, so answers cannot be sent; a flow counts when its first frame arrives"

@@ -41,7 +41,7 @@ def value_of(group: Group | None, link: str, figure: str, book: NoteBook) -> Val
 
 
 def computed_value(group: Group, link: str, figure: str, of: Callable[[TrialRecord], float | None], book: NoteBook) -> Value:
-    """Return the median of what `of` computes from each record, with the doubts of `figure`."""
+    """Return the median of the values that `of` computes from each record, with the doubts of `figure`."""
     values = {r.trial: value for r in group.measured if (value := of(r)) is not None}
     if not values:
         why = f"not measured: no {figure} in the records" if group.measured else group.why_missing

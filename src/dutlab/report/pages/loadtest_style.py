@@ -188,7 +188,7 @@ def _told_apart(ramps: Sequence[_Ramp]) -> dict[str, list[str]]:
 
 
 def _names(ramps: Sequence[_Ramp]) -> list[str]:
-    """Return names of bars that differ: the product, with levels and what else distinguishes rows."""
+    """Return names of bars that differ: the product, with levels and other values that distinguish rows."""
     factors, others = _factors(ramps), _told_apart(ramps)
     return [
         ", ".join(filter(None, (r.product, *(r.group.cell.factors.get(f, "") for f in factors), *(of[n] for of in others.values()))))

@@ -1,4 +1,4 @@
-"""Numbers of a drawing for the page's script: only what was drawn, in the units of the drawing."""
+"""Numbers of a drawing for the page's script: only the drawn ones, in the units of the drawing."""
 
 from __future__ import annotations
 

@@ -23,9 +23,9 @@ class Plot:
     described: str
     drawing: SvgDrawing
     box: tuple[float, float, float, float]
-    """x, y, width, height of what was drawn, in pixels."""
+    """x, y, width, height of the drawing, in pixels."""
     note: str = ""
-    """Text below it: what could not be drawn to scale."""
+    """Text below it, on values that could not be drawn to scale."""
     below: str = ""
     """Slug of the table that it is below; empty for the end of its section."""
     source: str = ""

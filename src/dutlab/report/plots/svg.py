@@ -34,7 +34,7 @@ def shortened(text: str, most: int = 30) -> str:
 def distinct(texts: Iterable[str], most: int = 30) -> dict[str, str]:
     """Return name → name for a drawing: of at most `most` letters where names stay different, else whole.
 
-    The end is cut first. If names are alike then, the middle is cut instead, and last what they begin with.
+    The end is cut first. If that makes names equal, the middle is cut instead, and otherwise the beginning.
     """
     names = list(dict.fromkeys(texts))
     if not names:

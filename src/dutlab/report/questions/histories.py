@@ -58,7 +58,7 @@ class CellHistory:
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """Sentences on each change, and on what prevents finding one."""
+        """Sentences on each change, or on the reason why none can be found."""
         lines = [f"{_change(c, self.better)}{_CAUSES[c.cause]}" for c in self.found.changes]
         if (drift := self.found.drift) is not None:
             ends = f"{self.found.points[0].run} to {self.found.points[-1].run}"
@@ -167,7 +167,7 @@ def history_plot(of: CellHistory, place: int) -> Plot | None:
 
 
 def _common(points: Sequence[HistoryPoint]) -> str:
-    """Return what the starts of all runs have in common, for the title of their axis: the day or the year; empty without either."""
+    """Return the common part of the start times of all runs, for the title of their axis: the day or the year; empty without either."""
     starts = {p.started for p in points}
     common = next((length for length in (_DAY, _YEAR) if len({start[:length] for start in starts}) == 1), 0)
     return next(iter(starts))[:common] if all(starts) else ""

@@ -1,4 +1,4 @@
-"""Modules of several runs, and what passed through each: a row for each result of each run."""
+"""Modules of several runs, with a row for each result of each run."""
 
 from __future__ import annotations
 

@@ -129,7 +129,7 @@ def worst(states: Sequence[RepeatState]) -> RepeatState:
 
 
 def expected(cards: Sequence[ClaimCard], past: Sequence[ComparedRun]) -> list[tuple[ExpectedRange, ...]]:
-    """Return what one more run with as many repeats should show of each claim. `past` are runs of one experiment, the oldest first."""
+    """Return the range of one more run with as many repeats, for each claim. `past` are runs of one experiment, oldest first."""
     runs = _PastRuns(past, cards)
     return [tuple(runs.predicted(s, len(s.values(runs.cells[-1]))) for s in _statements(card)) for card in cards]
 

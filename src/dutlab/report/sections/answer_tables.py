@@ -30,7 +30,7 @@ _HEADS = {"received_pps": "forwarded", "max_received_pps": "most forwarded", "ma
           "path_mtu_bytes": "path MTU", "knee/clat_mean_ns": "mean latency there", "peak/depth": "its depth", "knee/depth": "its depth",
           "knee/iops": "at the knee"}  # fmt: skip
 _BOUNDS = {"lower_pps": "", "upper_pps": " at most"}
-"""Bounds of a goal → what follows the goal's name."""
+"""Bounds of a goal → text after the goal's name."""
 _AT_SHARE = {"tl_ns": "median latency", "pps_per_w": "rate by watt"}
 """Measures at a share of the load → words."""
 _GOODPUT = "goodput_bps"
@@ -170,7 +170,7 @@ class _Cells:
         return [*map(Column, self.heads), *(Column(figure_words(name), name) for name in figures), *parts, known], rows
 
     def _ways(self, figures: Sequence[str]) -> list[Way]:
-        """Return the directions that have a column each: both, if both carried load and each end counted what it received."""
+        """Return the directions that have a column each: both, if both carried load and each end counted its received frames."""
         if figures[0] != _GOODPUT or not any(subject_of(g.main[1]).way is Way.BOTH for g in self.by_place.values() if g.measured):
             return []
         return [Way.FORWARD, Way.BACK]

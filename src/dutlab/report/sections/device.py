@@ -1,4 +1,4 @@
-"""The testbed as a diagram, and the specification of its hosts: what the testbed file states, next to what was read from the host."""
+"""The testbed as a diagram, and the specification of its hosts: facts that the testbed file states, next to those read from the host."""
 
 from __future__ import annotations
 

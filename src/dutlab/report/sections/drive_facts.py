@@ -76,7 +76,7 @@ def _links(hosts: Mapping[str, Mapping[str, Any]]) -> Iterator[Table]:
             rows.append(Row("", (host, f"shared, {one.address}", *cells, "–" if ratio is None else f"{ratio:.2f} : 1")))
     if rows:
         heads = ("host", "link", "as trained", "payload", "drives", "to the host", "from the host", "4k reads a second", "oversubscription")
-        yield Table("drive-links", "Links as they were trained, and what each passes", tuple(map(Column, heads)), tuple(rows), first="")
+        yield Table("drive-links", "Links by trained speed, with their ceilings", tuple(map(Column, heads)), tuple(rows), first="")
 
 
 def _passes(drives: Sequence[str], link: PcieLink, payload: int | None) -> tuple[str, ...]:

@@ -101,7 +101,7 @@ def ladder_section(groups: Sequence[Group], ladders: DriveLadders) -> tuple[Sect
             tables=(
                 Table(
                     "drive-ladder",
-                    "Rungs and what was measured",
+                    "Rungs and measured rate",
                     tuple(Column(head, shown=head != "setting" or any(row.cells[1] for row in rows)) for head in heads),
                     rows,
                 ),

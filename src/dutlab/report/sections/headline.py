@@ -277,7 +277,7 @@ def overall_words(overall: Mapping[tuple[str, str], Together]) -> Iterator[str]:
 
 
 def caveats(named: Sequence[tuple[str, Value]]) -> Iterator[str]:
-    """Yield what is disturbed, missing or severely doubted, by cell; once if it applies to all."""
+    """Yield caveats by cell: disturbed, missing or severely doubted results. One that applies to all cells appears once."""
     of: dict[str, list[str]] = {}
     for label, value in named:
         for what in _doubts_of(value):

@@ -1,4 +1,4 @@
-"""Contents of other tools' files by mode: what was read, what was left out, and the units that were assumed."""
+"""Contents of other tools' files by mode: values read, values left out, and assumed units."""
 
 from __future__ import annotations
 
