@@ -174,8 +174,8 @@ class Run:
     @property
     def answer(self) -> str:
         """The answer in sentences: the result, its confidence and its limit."""
-        sentences = self.report.answer
-        return "\n".join(filter(None, (*sentences.fast, *sentences.sure, sentences.limited)))
+        answer = self.report.answer
+        return "\n".join(filter(None, (*answer.fast, *answer.sure, answer.limited)))
 
     @property
     def doubts(self) -> DataTable:
@@ -254,8 +254,12 @@ def compare(
 
 def _row(c: Comparison) -> tuple[Value, ...]:
     levels = [None if level is None else level.value for level in (c.first, c.second)]
-    inside = None if c.ratio is None else c.ratio.interval
-    ratio = (None if c.ratio is None else c.ratio.ratio, None if inside is None else inside.low, None if inside is None else inside.high)
+    interval = None if c.ratio is None else c.ratio.interval
+    ratio = (
+        None if c.ratio is None else c.ratio.ratio,
+        None if interval is None else interval.low,
+        None if interval is None else interval.high,
+    )
     return (c.pair.label, c.pair.figure, *levels, *ratio, c.p, c.verdict.name.lower(), c.words)
 
 
