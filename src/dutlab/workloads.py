@@ -78,7 +78,7 @@ _PLUGS = (
     ),
     WorkloadPlug(
         "datagrams",
-        says="UDP by length of datagram, with iperf3: where fragments begin and what they cost.",
+        says="UDP by length of datagram, with iperf3: the length from which on fragments are sent, and their cost.",
         settings="dutlab.spec.workloads.datagrams:DatagramsWorkload",
         tool="dutlab.tools.iperf3.lengths:lengths",
         check="dutlab.tools.iperf3.tcp:check",

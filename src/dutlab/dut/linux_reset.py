@@ -28,7 +28,7 @@ class ProcessReset:
     """Reset of forwarding: off and on. The kernel drops cached routes and notifies every port."""
 
     async def undo(self, dut: Host, testbed: Testbed) -> UndoStep:
-        """Return the step that sets forwarding as it is now."""
+        """Return the step that restores the present forwarding settings."""
         del testbed
         return UndoStep(dut.name, _SHELL, _forwarding(await state.read_forwarding(dut)), "forwarding as it was before the reset")
 

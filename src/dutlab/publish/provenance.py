@@ -1,4 +1,4 @@
-"""Provenance of an artifact: who measured what with what, and the digest of each of its files.
+"""Provenance of an artifact: author, runs, programs, and the digest of each of its files.
 
 An in-toto statement (Statement v1) with a SLSA provenance (v1): the runs are the build, their experiments its parameters. It is signed as
 it is, by an ssh key; there is no DSSE envelope around it.

@@ -53,7 +53,7 @@ class SiteContents:
         return dict(sorted(out.items()))
 
     def sheet_of(self, device: str) -> DeviceSheet:
-        """Return the device's sheet; what it leaves out is from the testbed file of the device's newest run that states it."""
+        """Return the device's sheet. Missing facts are from the testbed file of the device's newest run that states them."""
         sheet = self.sheets.get(device, DeviceSheet())
         about = next((dict(run.about) for run in self.by_device.get(device, ()) if run.about), {})
         price = about.pop("price", "")

@@ -292,7 +292,7 @@ class Following:
             fault = f"The run's events cannot be read: {error.strerror if isinstance(error, OSError) else error.what}."
         running, finished = is_running(self._run), (self._run / MANIFEST).exists()
         if fault and finished:
-            fault = "This run has no events. Its report has what was measured."
+            fault = "This run has no events. Its report has the results."
         elif not fault and not running and not finished and not self.state.ended:
             fault = "No process of this machine runs it. One on another machine may; otherwise `dutlab resume` continues it."
         self.is_over = not running and (finished or bool(self.state.ended))
@@ -342,7 +342,7 @@ class FollowedRuns:
         self._followed: dict[Path, tuple[Following, asyncio.Task[None]]] = {}
 
     def once(self, run: Path) -> tuple[str, RunStage]:
-        """Return the drawn state of a run, and what can be done with it, for a page that opens."""
+        """Return the drawn state of a run, and the possible actions, for a page that opens."""
         now = Following(run, self._draw, self._is_ending)
         now.look()
         return now.drawn, now.state.stage

@@ -253,7 +253,7 @@ def _levels_faults(name: str, levels: Sequence[Any], *, written_out: bool) -> It
 def _level_fault(name: str, level: str) -> str:
     """Return the fault of a knob's level, or ""."""
     if name.startswith(SYSCTL) and not level.isprintable():
-        return f"{level!r} is not the value of a sysctl: it has what cannot be printed"
+        return f"{level!r} is not the value of a sysctl: it has unprintable characters"
     if (kind := KNOBS.get(name)) is None:
         return ""
     backwards = name in ("rps", "irq-affinity") and any(int(a) > int(b) for a, b in re.findall(r"([0-9]{1,4})-([0-9]{1,4})", level))

@@ -1,4 +1,4 @@
-"""Sensor of a testbed or experiment: what all kinds have in common, and the rules for the keys `sensors` and `watch`.
+"""Sensor of a testbed or experiment: the common part of all kinds, and the rules for the keys `sensors` and `watch`.
 
 `spec/sensors.py` has the kinds. It is imported only for files that name one, to keep start-up short.
 """

@@ -128,7 +128,7 @@ class Gate:
         return Start(self.process.host_name, ahead, earliest, latest, self.jumped_ns)
 
     async def _begun(self) -> list[int]:
-        """Return what the host's own clock showed before and after the start of the command; empty if unknown. Raises HostError."""
+        """Return the times of the host's clock before and after the start of the command; empty if unknown. Raises HostError."""
         while True:
             line = await _line(self.process)
             match = re.search(BEGAN, line)

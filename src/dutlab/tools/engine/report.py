@@ -17,7 +17,7 @@ _NS = 1e9
 
 
 def flow_of(link: str, sent: SentStream, received: ReceivedStream, port: Received, *, sent_by: TimedBy | None = None) -> Flow:
-    """Return a link's flow. `sent_by` is what timed the sent frames: card, kernel or engine."""
+    """Return a link's flow. `sent_by` is the clock of the sent frames: card, kernel or engine."""
     return TimedFlow(
         link=link,
         intended_frames=sent.intended,
