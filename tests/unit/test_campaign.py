@@ -220,7 +220,7 @@ def test_status_says_what_another_user_may_not_see_and_skips_what_a_full_disk_cu
         os.chown(folder.place(second), 65534, 65534)
         argv = [need_program("setpriv"), "--bounding-set=-all", "--inh-caps=-all", "--", *argv]
     seen = subprocess.run(argv, env=python_env, capture_output=True, text=True, check=False)
-    assert re.search(r"^run 1: .* 1$", seen.stdout, re.MULTILINE), seen.stderr
+    assert re.search(r"^run 1: .* 1; ", seen.stdout, re.MULTILINE), seen.stderr
     folder.place(second).chmod(0)
     unseen = subprocess.run(argv, env=python_env, capture_output=True, text=True, check=False)
     folder.place(second).chmod(0o755)
