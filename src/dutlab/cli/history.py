@@ -138,4 +138,4 @@ def _name(of: Enum) -> str:
 
 
 def _plain(h: CellHistory) -> dict[str, object]:
-    return {"cell": h.label, "figure": h.figure, **asdict(h.found), "sentences": h.sentences}
+    return {"cell": h.label, "figure": h.figure, **asdict(h.history), "sentences": h.sentences}

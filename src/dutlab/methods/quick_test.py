@@ -44,7 +44,7 @@ async def measure(bench: Bench, cell: Cell) -> Measured:
         ),
     )
     notes = [*measured.notes, *_of_scale(setting.scale)]
-    result = measured.found.results.get(GOAL) if measured.found is not None else None
+    result = measured.search.results.get(GOAL) if measured.search is not None else None
     if result is None or result.lower_pps is None:
         return replace(measured, notes=[*notes, "no latency at half load: no rate without loss was found to take half of"])
     offer = Offer(

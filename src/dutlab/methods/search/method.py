@@ -50,7 +50,7 @@ class Side(enum.Enum):
 class Searched(Measured):
     """Result of `measure`: the figures, and the whole search."""
 
-    found: SearchResult | None = None
+    search: SearchResult | None = None
 
 
 async def measure(bench: Bench, cell: Cell) -> Searched:
@@ -76,7 +76,7 @@ async def searched(bench: Bench, search: Search) -> Searched:
         facts=log.facts,
         notes=notes(search, result),
         tables=tables(result),
-        found=result,
+        search=result,
         at_limit=_at_limit(bench.generator, search, result),
     )
 
