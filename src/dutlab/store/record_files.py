@@ -36,14 +36,14 @@ class OlderRun(StoreError):
         self.path, self.found = path, found
 
 
-def read_record(folder: Path, trial: int, reader: RecordReader | None = None) -> TrialRecord:
+def read_record(folder: Path | str, trial: int, reader: RecordReader | None = None) -> TrialRecord:
     """Return the record in a trial's folder. Raises NewerRun, StoreError."""
-    path = folder / "record.json"
+    path = f"{folder}/record.json"
     with reading(path):
         try:
             record = _record_in(outside.read(path, RECORD), reader or RecordReader())
         except (ValidationError, OSError):
-            record = _record_of(path)  # raises a precise error: a newer version, or the fault
+            record = _record_of(Path(path))  # raises a precise error: a newer version, or the fault
     if record.trial != trial:
         raise StoreError(f"{path}: is the record of trial {record.trial}", remedy=CHANGED)
     return record
