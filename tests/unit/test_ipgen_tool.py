@@ -96,7 +96,8 @@ def test_a_rate_that_it_does_not_reach_is_a_doubt_although_it_says_nothing(monke
     (flow,) = outcome.flows
     assert outcome.facts["ipgen_XXX_pps"] == "core 0: 1000000", "its benchmark is pinned to each core"
     assert (flow.intended_frames, flow.sent_frames, flow.refused_frames) == (3000, 2100, 900)
-    assert [(d.kind, d.detail) for d in outcome.doubts] == [(DoubtKind.TX_STARVED, "asked 1 kpps, made 700 pps")]
+    (doubt,) = outcome.doubts
+    assert doubt.kind is DoubtKind.TX_STARVED and "1 kpps" in doubt.detail and "700 pps" in doubt.detail
 
 
 def test_frames_that_still_move_in_its_last_interval_and_more_received_than_sent_are_doubts():

@@ -100,7 +100,7 @@ def test_a_line_for_windows_holds_nothing_that_cmd_or_powershell_reads_in_its_ow
         word.replace("-", "").replace("+", "").replace("/", "").replace("=", "").replace(".", "").isalnum() for word in line.split(" ")
     )
     # A command that is too long for cmd is refused and not cut.
-    with pytest.raises(InputError, match=r"\d+ characters; cmd\.exe takes 8191"):
+    with pytest.raises(InputError, match="8191"):
         WINDOWS.shell.command_line(["iperf3", "x" * 4000], b"\x1emark:")
     for argv in (WINDOWS.shell.keeper("dutlab-keeper-0123456789ab"), WINDOWS.shell.lease("x" * 200, ""), WINDOWS.shell.gate("iperf3 -c x")):
         assert len(WINDOWS.shell.command_line(argv, b"\x1e0123456789abcdef:")) <= 8191

@@ -67,12 +67,12 @@ class VppMode(OfFlows):
                 remedy="disable nat44 on it (`vppctl nat44 plugin disable`)",
             )  # fmt: skip
         places = _places(testbed)
-        theirs = [(place, number) for place in places for number in state.applied.get(place, ())]
+        earlier_lists = [(place, number) for place in places for number in state.applied.get(place, ())]
         lines = [f"for n in $({_OURS}); do"]
         lines += [f"{_apply(place, '$n')} del;" for place in places]
         lines += ["vppctl delete acl-plugin acl index $n; done;"]
-        lines += [f"{_apply(place, str(number))} del;" for place, number in theirs]  # they may still be applied
-        lines += [f"{_apply(place, str(number))};" for place, number in theirs]
+        lines += [f"{_apply(place, str(number))} del;" for place, number in earlier_lists]  # they may still be applied
+        lines += [f"{_apply(place, str(number))};" for place, number in earlier_lists]
         return [
             root.step("vppctl", "nat44", "plugin", "disable", why="no translation, as it was found"),
             root.step("sh", "-c", " ".join(lines), why="access lists as they were found"),
@@ -198,4 +198,4 @@ _MODES = (
     VppMode(modes.NAT, vpp_rules.filter_default),
 )
 
-FAMILY = Family("vpp", {mode.name: mode for mode in _MODES}, beside=lambda hosts: ipsec_modes(_MODES[0], hosts, VppEnd, XfrmEnd))
+FAMILY = Family("vpp", {mode.name: mode for mode in _MODES}, more_modes=lambda hosts: ipsec_modes(_MODES[0], hosts, VppEnd, XfrmEnd))

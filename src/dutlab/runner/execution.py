@@ -94,7 +94,7 @@ class Execution(RunProcess):
 
     experiment: Experiment
     testbed: Testbed
-    said: set[str] = field(default_factory=set)
+    noted: set[str] = field(default_factory=set)
     """Notes and findings that the user has seen; a stage that is opened again finds them again."""
     losses: Counter[CellKey] = field(default_factory=Counter)
     """Cell → number of guest losses in it."""
@@ -138,9 +138,9 @@ class Execution(RunProcess):
             lease=lambda hosts: leased_by(hosts, self.folder, self.journal, take_over=options.take_over, note=self.events.note),
         ) as bare:
             for text in bare.notes:
-                if text not in self.said:
+                if text not in self.noted:
                     self.events.note(text)
-                self.said.add(text)
+                self.noted.add(text)
             if self.testbed.lab is None:
                 await insist_on_ports(self.testbed, bare.hosts)
             levels = SetLevels(
@@ -187,9 +187,9 @@ class Execution(RunProcess):
         self.folder.write_findings([f.to_json() for f in examination.findings])
         for finding in examination.findings:
             text = f"{', '.join(finding.where)}: {finding.what}; expected cost: {finding.price.words}"
-            if text not in self.said:
+            if text not in self.noted:
                 self.events.note(text)
-            self.said.add(text)
+            self.noted.add(text)
         ends = [facts for name, facts in examination.facts.items() if name in bare.testbed.ends]
         kinds = {card.get("kind") for facts in ends for card in facts.get("interfaces", {}).values()}
         virtual = [] if bare.marks or VIRTUAL not in kinds else [Doubt(DoubtKind.VIRTUAL_PORTS)]

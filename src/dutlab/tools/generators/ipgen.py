@@ -3,7 +3,7 @@
 Faults of ipgen that are corrected (ipgen_log): its sizes are of layer 3, a latency of a second or more is wrong, and its own loss misses
 frames lost at the end. So loss here is sent less received at the end of the drain. A script counts in whole seconds.
 
-ipgen writes a log line at the end of its own one-second interval, not at the end of a step of the script. So the script drains for one
+ipgen writes a log line at the end of each second of its clock, not at the end of a step of the script. So the script drains for one
 interval more than requested, and the account is that of the last interval in which nothing moved. It is a doubt if counters moved to the
 end, if fewer frames were sent than asked, or if more frames arrived than were sent.
 """
@@ -17,8 +17,9 @@ from dataclasses import replace
 from dutlab.bounds import OUTPUT_BYTES
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import ToolFailed
+from dutlab.methods.flow import Flow
 from dutlab.methods.ledger import negative_loss, starved
-from dutlab.methods.ports import Flow, Offer, Outcome, ToolReading
+from dutlab.methods.ports import Offer, Outcome, ToolReading
 from dutlab.spec.generators import GeneratorModel
 from dutlab.spec.generators.ipgen import L2_BYTES, SHORTEST_PACKET, FrameWork, IpgenModel
 from dutlab.spec.links import Link

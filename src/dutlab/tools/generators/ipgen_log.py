@@ -112,15 +112,15 @@ def parse_tables(text: str) -> list[list[IpgenThroughput]]:
     answers: list[dict[int, IpgenThroughput]] = []
     conditions: dict[str, float] = {}
     for line in text.splitlines():
-        if found := _CONDITION.match(line):
-            if found["what"] == _FIRST:
+        if match := _CONDITION.match(line):
+            if match["what"] == _FIRST:
                 conditions = {}
                 answers.append({})
-            conditions[found["what"]] = float(found["value"])
-        elif found := _ROW.match(line):
+            conditions[match["what"]] = float(match["value"])
+        elif match := _ROW.match(line):
             answers = answers or [{}]
-            size, trial_s = int(found["size"]), conditions.get("trial duration")
-            answers[-1].setdefault(size, IpgenThroughput(size, float(found["pps"]), float(found["most"]), trial_s, conditions.get(_FIRST)))
+            size, trial_s = int(match["size"]), conditions.get("trial duration")
+            answers[-1].setdefault(size, IpgenThroughput(size, float(match["pps"]), float(match["most"]), trial_s, conditions.get(_FIRST)))
     return [list(of.values()) for of in answers if of]
 
 
@@ -129,11 +129,11 @@ _CONDITION = re.compile(rf"rfc2544 (?P<what>{_FIRST}|trial duration): (?P<value>
 _ROW = re.compile(r"\s*(?P<size>\d{2,5}) \|#*\s+(?:\d+\.\d+Mbps,\s+)?(?P<pps>\d{1,12})/\s*(?P<most>\d{1,12})pps,\s+\d+\.\d+%")
 
 
-def _second(said: Mapping[str, Any]) -> IpgenSecond:
-    receiver, sender = said["statistics"][RECEIVER], said["statistics"][SENDER]
+def _second(line: Mapping[str, Any]) -> IpgenSecond:
+    receiver, sender = line["statistics"][RECEIVER], line["statistics"][SENDER]
     foreign = sum(int(receiver.get(name, 0)) for name in _FOREIGN)
     return IpgenSecond(
-        at_s=float(said["time"]),
+        at_s=float(line["time"]),
         frame_bytes=int(sender["packetsize"]) + L2_BYTES,
         sent=int(sender["TX"]),
         received=int(receiver["RX"]) - foreign,
