@@ -60,19 +60,19 @@ def is_bound(record: TrialRecord, name: str, figure: str) -> bool:
     return is_open(record.cell.workload, figure, record.figures.get(name, ())) and not record.doubted(DoubtKind.IMPORTED)
 
 
-class Column(NamedTuple):
+class FigureColumn(NamedTuple):
     """One figure of several trials."""
 
     trials: tuple[int, ...]
     values: tuple[float, ...]
 
 
-Columns = Mapping[str, Mapping[str, Column]]
+FigureColumns = Mapping[str, Mapping[str, FigureColumn]]
 """Place (`a+b`) → figure → column, in the order of the records."""
-NO_COLUMN: Final = Column((), ())
+NO_COLUMN: Final = FigureColumn((), ())
 
 
-def columns_of(records: Sequence[TrialRecord]) -> Columns:
+def columns_of(records: Sequence[TrialRecord]) -> FigureColumns:
     """Return the figures of the records as columns, made in one pass: a report asks for each figure many times."""
     found = defaultdict[str, dict[str, tuple[list[int], list[float]]]](dict)
     for record in records:
@@ -86,7 +86,10 @@ def columns_of(records: Sequence[TrialRecord]) -> Columns:
                 column[1].append(value)
     every = tuple(r.trial for r in records)  # one tuple for all columns, since most records have all figures
     return {
-        place: {name: Column(every if len(trials) == len(every) else tuple(trials), tuple(values)) for name, (trials, values) in of.items()}
+        place: {
+            name: FigureColumn(every if len(trials) == len(every) else tuple(trials), tuple(values))
+            for name, (trials, values) in of.items()
+        }
         for place, of in found.items()
     }
 
@@ -122,7 +125,7 @@ class CellFigures:
         """Return every figure that any record has under `name`, in the order of the records."""
         return tuple(self._columns.get(name, ()))
 
-    def column(self, name: str, figure: str) -> Column:
+    def column(self, name: str, figure: str) -> FigureColumn:
         """Return `figure` of `name` in the records that have it, in the order of time."""
         return self._columns.get(name, {}).get(figure, NO_COLUMN)
 
@@ -140,7 +143,7 @@ class CellFigures:
         )  # fmt: skip
 
     @cached_property
-    def _columns(self) -> Columns:
+    def _columns(self) -> FigureColumns:
         return columns_of(self.records)
 
     @cached_property

@@ -11,7 +11,7 @@ from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.table import Figure, Missing, Value
 from dutlab.report.model.words import Unit, unit_for
 from dutlab.stats.summary import summarise
-from dutlab.store.cell_figures import Column, has_bounds, is_bound
+from dutlab.store.cell_figures import FigureColumn, has_bounds, is_bound
 from dutlab.store.loads import DELIVERED, load_of
 from dutlab.store.record import PUBLISHED, TrialRecord
 from dutlab.subject import apart
@@ -44,10 +44,12 @@ def value_of(group: Group | None, link: str, figure: str, book: NoteBook) -> Val
 def computed_value(group: Group, link: str, figure: str, of: Callable[[TrialRecord], float | None], book: NoteBook) -> Value:
     """Return the median of the values that `of` computes from each record, with the doubts of `figure`."""
     values = {r.trial: value for r in group.measured if (value := of(r)) is not None}
-    return _value(group, Column(tuple(values), tuple(values.values())), of, book, link=link, figure=figure)
+    return _value(group, FigureColumn(tuple(values), tuple(values.values())), of, book, link=link, figure=figure)
 
 
-def _value(group: Group, column: Column, of: Callable[[TrialRecord], float | None], book: NoteBook, *, link: str, figure: str) -> Value:
+def _value(
+    group: Group, column: FigureColumn, of: Callable[[TrialRecord], float | None], book: NoteBook, *, link: str, figure: str
+) -> Value:
     if not column.trials:
         why = f"not measured: no {figure} in the records" if group.measured else group.why_missing
         greyed = {} if group.measured else {r.trial: value for r in group.disturbed if (value := of(r)) is not None}
@@ -60,10 +62,10 @@ def _value(group: Group, column: Column, of: Callable[[TrialRecord], float | Non
 
 def figure_of(values: Mapping[int, float], planned: int) -> Figure:
     """Return the figure of `values` (trial → value), with the number of planned repeats; without doubts."""
-    return _figure(Column(tuple(values), tuple(values.values())), planned)
+    return _figure(FigureColumn(tuple(values), tuple(values.values())), planned)
 
 
-def _figure(column: Column, planned: int) -> Figure:
+def _figure(column: FigureColumn, planned: int) -> Figure:
     summary = summarise(column.values)
     return Figure(
         median=summary.median,

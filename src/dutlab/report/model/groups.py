@@ -15,7 +15,7 @@ from dutlab.report.model.words import SIZES, asked_words, size_order
 from dutlab.spec.workloads.imported_setting import ImportedSetting
 from dutlab.spec.workloads.setting import identity_of
 from dutlab.stats.summary import median
-from dutlab.store.cell_figures import NO_COLUMN, Column, Columns, KeyMemory, columns_of, counts
+from dutlab.store.cell_figures import NO_COLUMN, FigureColumn, FigureColumns, KeyMemory, columns_of, counts
 from dutlab.store.cell_figures import CellKey as GroupKey
 from dutlab.store.judged import DISTURBED
 from dutlab.store.record import TrialRecord
@@ -57,10 +57,10 @@ class Group:
         return (there[0], link) if there else ("", link)
 
     @cached_property
-    def _columns(self) -> Columns:
+    def _columns(self) -> FigureColumns:
         return columns_of(self.measured)
 
-    def column(self, link: str, figure: str) -> Column:
+    def column(self, link: str, figure: str) -> FigureColumn:
         """Return a figure of the records that count and have it. Call it only when all records are present."""
         return self._columns.get(link, {}).get(figure, NO_COLUMN)
 
