@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
+import os
 import shutil
 import subprocess
 import zipfile
@@ -20,13 +21,14 @@ from artifact_runs import BEGAN, GBPS, lab_run
 from capability import need
 from cells import cell_of
 from dutlab.cli.artifact import artifact
-from dutlab.errors import InputError, StoreError
+from dutlab.errors import InputError, StoreError, ToolMissing
 from dutlab.interop.imported_run import Imported, write_imported
 from dutlab.methods.ports import Measured
 from dutlab.publish.archive import pack
 from dutlab.publish.crate import METADATA
 from dutlab.publish.opened_artifact import open_artifact
 from dutlab.publish.provenance import PREDICATE, PROVENANCE, STATEMENT
+from dutlab.publish.sigstore_bundle import BUNDLE_SUFFIX, Identity, insist_on_identity
 from dutlab.runner.repeat import to_repeat
 from dutlab.runner.trust import NotOurs
 from dutlab.store.run_folder import RunFolder
@@ -406,6 +408,49 @@ def test_a_wrong_signature_is_refused_and_so_is_none_where_signers_are_named(sig
     signers.write_text(f"ada@example.org {key.with_suffix('.pub').read_text()}")
     with pytest.raises(InputError, match="no signature"):
         open_artifact(packed, _empty(tmp_path / "unsigned"), signers)
+
+
+# Stands for the program sigstore, which only signs with a network: accepts a bundle with the words `good`, of one person and one issuer.
+_SIGSTORE = """#!/bin/sh
+case "$*" in
+"verify identity --offline --bundle=$BUNDLE --cert-identity=ada@example.org --cert-oidc-issuer=https://id.example.org -- $FILE") ;;
+*) echo "ERROR   Certificate's SANs do not match: $*" >&2; exit 1 ;;
+esac
+grep -qx good "$BUNDLE"
+"""
+
+
+def test_a_sigstore_bundle_is_checked_where_an_identity_is_named_and_else_said_to_be_unchecked(packed, tmp_path, monkeypatch) -> None:
+    path = Path(shutil.copy(packed, tmp_path / "a.zip"))
+    bundle = tmp_path / f"a.zip{BUNDLE_SUFFIX}"
+    ada = ("--identity", "ada@example.org", "--issuer", "https://id.example.org")
+    assert isinstance(said("check", path, "--plan", *ada).exception, InputError), "no bundle"
+    bundle.write_text("good\n")
+    assert f"{bundle.name} was not checked" in said("check", path, "--plan").output
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    monkeypatch.setattr("dutlab.publish.sigstore_bundle.PROGRAM", "no-such-program")
+    missing = said("check", path, "--plan", *ada).exception
+    assert isinstance(missing, ToolMissing) and missing.tool == "no-such-program"
+    monkeypatch.undo()
+    program = tmp_path / "sigstore"
+    program.write_text(_SIGSTORE.replace("$BUNDLE", str(bundle)).replace("$FILE", str(path)))
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    done = said("check", path, "--plan", "--json", *ada)
+    assert done.exit_code == 0 and json.loads(done.stdout)["identity"] == "ada@example.org (https://id.example.org)"
+    for refused in (("--identity", "bob@example.org", "--issuer", "https://id.example.org"),
+                    ("--identity", "ada@example.org", "--issuer", "https://other.example.org")):  # fmt: skip
+        assert isinstance(said("check", path, "--plan", *refused).exception, InputError)
+    bundle.write_text("bad\n")
+    assert isinstance(said("check", path, "--plan", *ada).exception, InputError)
+    assert said("check", path, "--plan", *ada[:2]).exit_code == 2, "a name without who vouches for it"
+
+
+def test_a_bundle_that_is_no_plain_file_is_refused_without_waiting(packed, tmp_path) -> None:
+    path = Path(shutil.copy(packed, tmp_path / "a.zip"))
+    os.mkfifo(tmp_path / f"a.zip{BUNDLE_SUFFIX}")
+    with pytest.raises(InputError, match="not a plain file"):
+        insist_on_identity(path, Identity("ada@example.org", "https://id.example.org"))
 
 
 def test_a_key_that_cannot_sign_leaves_nothing(first: Path, tmp_path: Path) -> None:

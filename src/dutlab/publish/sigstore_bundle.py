@@ -1,0 +1,85 @@
+"""Sigstore bundles of artifacts, `FILE.sigstore.json` next to FILE, checked by the program `sigstore` of a person who has it.
+
+`--offline` uses the keys that this program brings, so a check needs no network. Newer keys need a newer program.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from dutlab import outside
+from dutlab.bounds import BUNDLE
+from dutlab.errors import InputError, ToolMissing
+from dutlab.hosts.passwords import child_environment
+from dutlab.outside import AtLink, UnfitFile
+from dutlab.reason import reason_in
+
+BUNDLE_SUFFIX = ".sigstore.json"
+PROGRAM = "sigstore"
+_LONGEST_S = 120.0
+_WIDE = {"COLUMNS": "1000", "NO_COLOR": "1", "TERM": "dumb"}
+"""Settings of the program's output: one line for each message, whose first words are a level."""
+_NO_REASON = ("WARNING", "FAIL:", "--verbose")
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Person or workflow that must have signed, and who vouches for it, as in the certificate."""
+
+    name: str
+    """E-mail address, or URL of a workflow."""
+    issuer: str
+    """URL of the OpenID Connect provider."""
+
+
+def bundle_of(file: Path) -> Path | None:
+    """Return the bundle next to an artifact; None if there is none."""
+    bundle = file.with_name(f"{file.name}{BUNDLE_SUFFIX}")
+    return bundle if bundle.exists() else None
+
+
+def insist_on_identity(file: Path, identity: Identity) -> None:
+    """Check that the bundle next to `file` is that of its content, made by `identity`.
+
+    Raises InputError without a bundle, or for one that does not prove this; ToolMissing.
+    """
+    if (bundle := bundle_of(file)) is None:
+        raise InputError(f"{file}: has no {file.name}{BUNDLE_SUFFIX} next to it", remedy="get it from its author, or leave --identity out")
+    try:
+        outside.read(bundle, BUNDLE, AtLink.FOLLOWED)
+    except UnfitFile as error:
+        raise InputError(error.what, remedy=error.remedy) from error
+    except OSError as error:
+        raise InputError(f"{bundle}: {error.strerror}", remedy="get it from the author again") from error
+    done = _verified(file.resolve(), bundle.resolve(), identity)
+    if done.returncode:
+        raise InputError(
+            f"{bundle}: does not prove that {identity.name} signed this file: {_reason(done.stderr or done.stdout)}",
+            remedy="do not use this file; ask its author who signs, and for another copy",
+        )
+
+
+def _verified(file: Path, bundle: Path, identity: Identity) -> subprocess.CompletedProcess[str]:
+    if (program := shutil.which(PROGRAM)) is None:
+        raise ToolMissing(
+            f"{PROGRAM} is missing", tool=PROGRAM, host="this machine", remedy="install it: pipx install sigstore; or leave --identity out"
+        )
+    argv = [program, "verify", "identity", "--offline", f"--bundle={bundle}", f"--cert-identity={identity.name}"]
+    argv += [f"--cert-oidc-issuer={identity.issuer}", "--", str(file)]
+    try:
+        return subprocess.run(
+            argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False, timeout=_LONGEST_S,
+            env=child_environment(os.environ) | _WIDE,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        raise InputError(f"{PROGRAM} did not end within {_LONGEST_S:g} s", remedy="try the same command by hand") from None
+
+
+def _reason(text: str) -> str:
+    """Return the reason in the program's output, whose lines are a time, a level, the message and a place in its source."""
+    lines = [line for line in text.splitlines() if not any(word in line for word in _NO_REASON)]
+    return reason_in("\n".join(" ".join(line.split()).removeprefix("ERROR ") for line in lines)) or "it printed nothing"
