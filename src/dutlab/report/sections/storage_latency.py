@@ -19,7 +19,7 @@ from dutlab.stats.summary import median
 from dutlab.subject import part_figure
 
 _PERCENTILES = (("p50", "50 %"), ("p99", "99 %"), ("p999", "99.9 %"), ("p9999", "99.99 %"))
-_OPEN = (Column("IOPS", "iops"), *(Column(head, f"lat_{name}_ns") for name, head in _PERCENTILES), Column("max", "lat_max_ns"))
+_OPEN = (Column("rate", "iops"), *(Column(head, f"lat_{name}_ns") for name, head in _PERCENTILES), Column("max", "lat_max_ns"))
 _CLOSED = (
     *(Column(head, f"clat_{name}_ns") for name, head in _PERCENTILES),
     *(Column(f"error at {head}", f"closed_error_{name}_percent") for name, head in _PERCENTILES),
