@@ -103,7 +103,7 @@ async def verify(tell: Callable[[Known], None], standing: str | None = None, nam
     async with labs.used(LAB, standing) as lab:
         hosts = lab.hosts()
         engine = Engine(hosts, lab.testbed, lab.cpus, "")
-        accounts = accounts_of({}, guests=lab.kernels)
+        accounts = accounts_of({}, (), guests=lab.kernels)  # no thread that forwards is part of it
         async with closing(engine, *hosts.values()):
             for drive in (d for d in DRIVES if not names or d.name in names):
                 for known in await _judged(drive, GeneratorSite(hosts, lab.testbed, lab.cpus, engine), accounts):
