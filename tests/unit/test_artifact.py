@@ -28,7 +28,7 @@ from dutlab.publish.archive import pack
 from dutlab.publish.crate import METADATA
 from dutlab.publish.opened_artifact import open_artifact
 from dutlab.publish.provenance import PREDICATE, PROVENANCE, STATEMENT
-from dutlab.publish.sigstore_bundle import BUNDLE_SUFFIX, Identity, insist_on_identity
+from dutlab.publish.sigstore_bundle import BUNDLE_SUFFIX, PROGRAMS, Identity, insist_on_identity
 from dutlab.runner.repeat import to_repeat
 from dutlab.runner.trust import NotOurs
 from dutlab.store.run_folder import RunFolder
@@ -410,17 +410,29 @@ def test_a_wrong_signature_is_refused_and_so_is_none_where_signers_are_named(sig
         open_artifact(packed, _empty(tmp_path / "unsigned"), signers)
 
 
-# Stands for the program sigstore, which only signs with a network: accepts a bundle with the words `good`, of one person and one issuer.
+# Stands for sigstore and cosign, which only sign with a network: accepts a bundle with the word `good`, of one person and one issuer.
 _SIGSTORE = """#!/bin/sh
 case "$*" in
-"verify identity --offline --bundle=$BUNDLE --cert-identity=ada@example.org --cert-oidc-issuer=https://id.example.org -- $FILE") ;;
+"$OPTIONS -- $FILE") ;;
 *) echo "ERROR   Certificate's SANs do not match: $*" >&2; exit 1 ;;
 esac
 grep -qx good "$BUNDLE"
 """
 
 
-def test_a_sigstore_bundle_is_checked_where_an_identity_is_named_and_else_said_to_be_unchecked(packed, tmp_path, monkeypatch) -> None:
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        (
+            "sigstore",
+            "verify identity --offline --bundle=$BUNDLE --cert-identity=ada@example.org --cert-oidc-issuer=https://id.example.org",
+        ),
+        ("cosign", "verify-blob --bundle=$BUNDLE --certificate-identity=ada@example.org --certificate-oidc-issuer=https://id.example.org"),
+    ],
+)
+def test_a_sigstore_bundle_is_checked_where_an_identity_is_named_and_else_said_to_be_unchecked(
+    packed, tmp_path, monkeypatch, name, options
+) -> None:
     path = Path(shutil.copy(packed, tmp_path / "a.zip"))
     bundle = tmp_path / f"a.zip{BUNDLE_SUFFIX}"
     ada = ("--identity", "ada@example.org", "--issuer", "https://id.example.org")
@@ -428,13 +440,14 @@ def test_a_sigstore_bundle_is_checked_where_an_identity_is_named_and_else_said_t
     bundle.write_text("good\n")
     assert f"{bundle.name} was not checked" in said("check", path, "--plan").output
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
-    monkeypatch.setattr("dutlab.publish.sigstore_bundle.PROGRAM", "no-such-program")
+    monkeypatch.setattr("dutlab.publish.sigstore_bundle.PROGRAMS", {"no-such-program": ("verify",)})
     missing = said("check", path, "--plan", *ada).exception
     assert isinstance(missing, ToolMissing) and missing.tool == "no-such-program"
     monkeypatch.undo()
-    program = tmp_path / "sigstore"
-    program.write_text(_SIGSTORE.replace("$BUNDLE", str(bundle)).replace("$FILE", str(path)))
+    program = tmp_path / name
+    program.write_text(_SIGSTORE.replace("$OPTIONS", options).replace("$BUNDLE", str(bundle)).replace("$FILE", str(path)))
     program.chmod(0o755)
+    monkeypatch.setattr("dutlab.publish.sigstore_bundle.PROGRAMS", {name: PROGRAMS[name]})
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     done = said("check", path, "--plan", "--json", *ada)
     assert done.exit_code == 0 and json.loads(done.stdout)["identity"] == "ada@example.org (https://id.example.org)"
