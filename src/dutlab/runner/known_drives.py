@@ -119,7 +119,7 @@ async def _judged(drive: KnownDrive, site: GeneratorSite, accounts: AccountReade
         measured = await drive.measure(site)
         after = await accounts.read()
     (why,) = disturbed([{host: of.since(before[host]) for host, of in after.items() if host in before}])
-    return [known if known.holds else replace(known, disturbed=known.disturbed or why) for known in measured]
+    return [replace(known, disturbed="" if known.holds else known.disturbed or why) for known in measured]
 
 
 async def _delays(site: GeneratorSite) -> list[Known]:
