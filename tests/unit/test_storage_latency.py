@@ -253,4 +253,4 @@ def test_the_report_has_both_loops_with_the_error_of_the_closed_one_for_each_rat
     (curve,) = part.curves
     assert [line.points for line in curve.lines] == [((200.0, 2e8), (1000.0, 2e8)), ((200.0, 2e6), (1000.0, 2e6))]
     assert [("at 200 IOPS" in words, "at 50%" in words) for words in part.words] == [(True, False), (False, True)]
-    assert all("99 % of the I/Os" in words and "-99 %" in words for words in part.words)
+    assert all("99 % of the I/Os" in words and "−99 %" in words for words in part.words)

@@ -68,7 +68,8 @@ def _errors(group: Group) -> Iterator[str]:
             if opened and closed:
                 true, shown = median(opened), median(closed)
                 at = f"{_about(group)}, at {rate if share_of(rate) is not None else f'{rate} IOPS'}"
-                error = f"a closed loop shows {shown / 1e6:.3g} ms ({100 * (shown / true - 1):+.0f} %)"
+                signed = f"{100 * (shown / true - 1):+.0f} %".replace("-", "−")
+                error = f"a closed loop shows {shown / 1e6:.3g} ms ({signed})"
                 yield f"{at}: {words} of the I/Os take at most {true / 1e6:.3g} ms; {error}."
                 break
 
