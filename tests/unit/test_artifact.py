@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import io
 import json
 import os
 import shutil
@@ -17,6 +18,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+import dutlab
 from artifact_runs import BEGAN, GBPS, lab_run
 from capability import need
 from cells import cell_of
@@ -27,6 +29,7 @@ from dutlab.methods.ports import Measured
 from dutlab.publish.archive import pack
 from dutlab.publish.crate import METADATA
 from dutlab.publish.opened_artifact import open_artifact
+from dutlab.publish.packed_wheel import note_on
 from dutlab.publish.provenance import PREDICATE, PROVENANCE, STATEMENT
 from dutlab.publish.sigstore_bundle import BUNDLE_SUFFIX, PROGRAMS, Identity, insist_on_identity
 from dutlab.runner.repeat import to_repeat
@@ -153,6 +156,21 @@ def test_the_package_is_in_it_with_its_digest_and_another_file_is_refused(first:
     other = wheel.rename(tmp_path / "other-1.0-py3-none-any.whl")
     assert isinstance(said(first, "-o", tmp_path / "v.zip", "--wheel", other).exception, InputError)
     assert not (tmp_path / "v.zip").exists()
+
+
+def test_a_wheel_of_other_modules_is_named_and_one_of_these_is_not(tmp_path: Path) -> None:
+    place, wheel = Path(dutlab.__file__).parent, io.BytesIO()
+    with zipfile.ZipFile(wheel, "w") as of:
+        for path in place.rglob("*.py"):
+            of.write(path, f"dutlab/{path.relative_to(place).as_posix()}")
+    assert note_on(wheel.getvalue()) == ""
+    with zipfile.ZipFile(wheel, "a") as of:
+        of.writestr("dutlab/another_module.py", "x = 1")
+    assert "1 modules differ" in note_on(wheel.getvalue())
+    with zipfile.ZipFile(changed := io.BytesIO(), "w") as of:
+        of.writestr("dutlab/__init__.py", "x = 1")
+    assert "modules differ" in note_on(changed.getvalue())
+    assert "cannot be read" in note_on(b"no zip") and "cannot be read" in note_on(wheel.getvalue()[:-30])
 
 
 def test_runs_that_cannot_be_packed_are_all_named_and_nothing_is_left(first: Path, tmp_path: Path) -> None:
