@@ -93,8 +93,8 @@ async def measure(site: GeneratorSite, host_name: str, device: str) -> list[Know
         busy = busy_guest(stalls, halts, opened, setting.duration_s, expected)
         hidden, error = 100 * (figures["clat_p50_ns"] / expected - 1), figures.get("closed_error_p999_percent")
         closed = Known(name, "fio, closed loop", "closed_error_p999_percent", hidden, error, HIDDEN_WITHIN_PERCENT)
-        found = figures.get("lat_p999_ns")
-        attempts.append([Known(name, "storage-latency", "lat_p999_ns", expected, found, WITHIN * expected, disturbed=busy), closed])
+        value = figures.get("lat_p999_ns")
+        attempts.append([Known(name, "storage-latency", "lat_p999_ns", expected, value, WITHIN * expected, disturbed=busy), closed])
         if attempts[-1][0].holds:
             break
     return _decisive(attempts)
