@@ -131,4 +131,5 @@ ARTIFACT_FILES: Final = 200_000
 ARTIFACT_INDEX_BYTES: Final = 64 * _MIB
 """Most bytes of the index of an artifact's files: 200,000 names of 300 bytes."""
 WHEEL: Final = FileBound("wheel", 256 * _MIB, "dutlab's has 4 MB")
+BUNDLE: Final = FileBound("sigstore bundle", _MIB, "one has 10 kB; certificates and proofs of several logs stay below")
 SIGNATURE: Final = FileBound("signature", 64 * _KIB, "one by the largest RSA key has 2 kB")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import io
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -17,17 +19,20 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+import dutlab
 from artifact_runs import BEGAN, GBPS, lab_run
 from capability import need
 from cells import cell_of
 from dutlab.cli.artifact import artifact
-from dutlab.errors import InputError, StoreError
+from dutlab.errors import InputError, StoreError, ToolMissing
 from dutlab.interop.imported_run import Imported, write_imported
 from dutlab.methods.ports import Measured
 from dutlab.publish.archive import pack
 from dutlab.publish.crate import METADATA
 from dutlab.publish.opened_artifact import open_artifact
+from dutlab.publish.packed_wheel import note_on
 from dutlab.publish.provenance import PREDICATE, PROVENANCE, STATEMENT
+from dutlab.publish.sigstore_bundle import BUNDLE_SUFFIX, PROGRAMS, Identity, insist_on_identity
 from dutlab.runner.repeat import to_repeat
 from dutlab.runner.trust import NotOurs
 from dutlab.store.run_folder import RunFolder
@@ -152,6 +157,21 @@ def test_the_package_is_in_it_with_its_digest_and_another_file_is_refused(first:
     other = wheel.rename(tmp_path / "other-1.0-py3-none-any.whl")
     assert isinstance(said(first, "-o", tmp_path / "v.zip", "--wheel", other).exception, InputError)
     assert not (tmp_path / "v.zip").exists()
+
+
+def test_a_wheel_of_other_modules_is_named_and_one_of_these_is_not(tmp_path: Path) -> None:
+    place, wheel = Path(dutlab.__file__).parent, io.BytesIO()
+    with zipfile.ZipFile(wheel, "w") as of:
+        for path in place.rglob("*.py"):
+            of.write(path, f"dutlab/{path.relative_to(place).as_posix()}")
+    assert note_on(wheel.getvalue()) == ""
+    with zipfile.ZipFile(wheel, "a") as of:
+        of.writestr("dutlab/another_module.py", "x = 1")
+    assert "1 modules differ" in note_on(wheel.getvalue())
+    with zipfile.ZipFile(changed := io.BytesIO(), "w") as of:
+        of.writestr("dutlab/__init__.py", "x = 1")
+    assert "modules differ" in note_on(changed.getvalue())
+    assert "cannot be read" in note_on(b"no zip") and "cannot be read" in note_on(wheel.getvalue()[:-30])
 
 
 def test_runs_that_cannot_be_packed_are_all_named_and_nothing_is_left(first: Path, tmp_path: Path) -> None:
@@ -407,6 +427,62 @@ def test_a_wrong_signature_is_refused_and_so_is_none_where_signers_are_named(sig
     signers.write_text(f"ada@example.org {key.with_suffix('.pub').read_text()}")
     with pytest.raises(InputError, match="no signature"):
         open_artifact(packed, _empty(tmp_path / "unsigned"), signers)
+
+
+# Stands for sigstore and cosign, which only sign with a network: accepts a bundle with the word `good`, of one person and one issuer.
+_SIGSTORE = """#!/bin/sh
+case "$*" in
+"$OPTIONS -- $FILE") ;;
+*) echo "ERROR   Certificate's SANs do not match: $*" >&2; exit 1 ;;
+esac
+grep -qx good "$BUNDLE"
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        (
+            "sigstore",
+            "verify identity --offline --bundle=$BUNDLE --cert-identity=ada@example.org --cert-oidc-issuer=https://id.example.org",
+        ),
+        ("cosign", "verify-blob --bundle=$BUNDLE --certificate-identity=ada@example.org --certificate-oidc-issuer=https://id.example.org"),
+    ],
+)
+def test_a_sigstore_bundle_is_checked_where_an_identity_is_named_and_else_said_to_be_unchecked(
+    packed, tmp_path, monkeypatch, name, options
+) -> None:
+    path = Path(shutil.copy(packed, tmp_path / "a.zip"))
+    bundle = tmp_path / f"a.zip{BUNDLE_SUFFIX}"
+    ada = ("--identity", "ada@example.org", "--issuer", "https://id.example.org")
+    assert isinstance(said("check", path, "--plan", *ada).exception, InputError), "no bundle"
+    bundle.write_text("good\n")
+    assert f"{bundle.name} was not checked" in said("check", path, "--plan").output
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    monkeypatch.setattr("dutlab.publish.sigstore_bundle.PROGRAMS", {"no-such-program": ("verify",)})
+    missing = said("check", path, "--plan", *ada).exception
+    assert isinstance(missing, ToolMissing) and missing.tool == "no-such-program"
+    monkeypatch.undo()
+    program = tmp_path / name
+    program.write_text(_SIGSTORE.replace("$OPTIONS", options).replace("$BUNDLE", str(bundle)).replace("$FILE", str(path)))
+    program.chmod(0o755)
+    monkeypatch.setattr("dutlab.publish.sigstore_bundle.PROGRAMS", {name: PROGRAMS[name]})
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    done = said("check", path, "--plan", "--json", *ada)
+    assert done.exit_code == 0 and json.loads(done.stdout)["identity"] == "ada@example.org (https://id.example.org)"
+    for refused in (("--identity", "bob@example.org", "--issuer", "https://id.example.org"),
+                    ("--identity", "ada@example.org", "--issuer", "https://other.example.org")):  # fmt: skip
+        assert isinstance(said("check", path, "--plan", *refused).exception, InputError)
+    bundle.write_text("bad\n")
+    assert isinstance(said("check", path, "--plan", *ada).exception, InputError)
+    assert said("check", path, "--plan", *ada[:2]).exit_code == 2, "a name without who vouches for it"
+
+
+def test_a_bundle_that_is_no_plain_file_is_refused_without_waiting(packed, tmp_path) -> None:
+    path = Path(shutil.copy(packed, tmp_path / "a.zip"))
+    os.mkfifo(tmp_path / f"a.zip{BUNDLE_SUFFIX}")
+    with pytest.raises(InputError, match="not a plain file"):
+        insist_on_identity(path, Identity("ada@example.org", "https://id.example.org"))
 
 
 def test_a_key_that_cannot_sign_leaves_nothing(first: Path, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from dataclasses import dataclass, replace
 
 import pytest
@@ -98,6 +99,27 @@ def test_a_device_through_which_nothing_comes_is_off_not_an_accident():
 
 def test_what_was_not_found_never_holds():
     assert not Known("d", "m", "f", 0, None, 1e9).holds
+
+
+@pytest.mark.parametrize(
+    ("figures", "status"),
+    [
+        ([Known("d", "fio", "read_errors", 2, 2, 0)], 0),
+        ([Known("d", "fio", "read_errors", 2, 2, 0), Known("d", "fio", "write_errors", 2, 1, 0)], 1),
+        ([Known("d", "fio", "read_errors", 2, 2, 0), Known("d", "fio", "write_errors", 2, None, 0, disturbed="busy")], 4),
+        ([Known("d", "fio", "read_errors", 2, 1, 0), Known("d", "fio", "write_errors", 2, 1, 0, disturbed="busy")], 1),
+        ([Known("d", "fio", "read_errors", 2, 2, 0, disturbed="busy")], 0),
+    ],
+)
+def test_a_busy_machine_makes_no_figure_wrong_and_none_right(monkeypatch, figures, status):
+    async def drives(_tell):
+        return figures
+
+    monkeypatch.setattr("dutlab.runner.known_drives.verify", drives)
+    monkeypatch.setattr("dutlab.cli.verify.become_root", lambda: None)
+    done = CliRunner().invoke(verify, ["--storage", "--json"])
+    assert done.exit_code == status
+    assert [row["off"] for row in json.loads(done.stdout)] == [k.is_off for k in figures]
 
 
 def test_a_suite_finds_throughput_loss_and_burst_of_one_policer():

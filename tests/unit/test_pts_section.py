@@ -100,3 +100,15 @@ def test_demand_has_a_matrix_operating_points_and_two_curves_with_a_line_for_eac
     variation, intensity = (next(c for c in found.curves if word in c.slug) for word in ("variation", "intensity"))
     assert [line.label for line in variation.lines] == ["1 thread", "4 threads"] and variation.lines[1].points == ((1, 520), (8, 1000))
     assert intensity.lines[1].points == ((520, 1e6), (1000, 1e6))
+
+
+def test_a_disturbed_test_keeps_its_state_and_one_without_a_verdict_has_none() -> None:
+    raw = {f"round-{n:02d}-reads-0-4k-fio-server.json": report(iops) for n, iops in enumerate([100, 104, 98, 101, 97], 1)}
+    cell, record = trial_of(setting_of(block_sizes=["4k"], reads_percent=[0]), raw)
+    for disturbed, state in ((record.model_copy(update={"status": "disturbed"}), "steady"), (None, "–")):
+        groups = [Group("raw", cell, [1], [disturbed] if disturbed else [])]
+        tables = {table.slug: table for table in section(NO_SAMPLES, groups, ["raw"], NoteBook(groups)).tables}
+        assert tables["pts-verdict"].rows[0].cells[2] == state
+        assert ("pts-iops-steady" in tables) is (disturbed is not None)
+        figures = [cell for of in tables.values() for row in of.rows for cell in row.cells if isinstance(cell, Figure)]
+        assert not figures, "its figures do not count"

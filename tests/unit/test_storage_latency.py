@@ -17,7 +17,7 @@ from dutlab.report.model.groups import Group
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.table import Figure
 from dutlab.report.sections.storage_latency import section
-from dutlab.runner.stalling_drive import waited_ns
+from dutlab.runner.stalling_drive import busy_guest, joined, times_in, waited_ns
 from dutlab.spec.drives import DriveSpec
 from dutlab.spec.shape import TestbedBounds
 from dutlab.spec.workloads.fio_rate import asked_iops, most_write_bytes_per_s, nearest_poisson, poisson_iops
@@ -215,6 +215,24 @@ def test_the_wait_of_a_known_share_follows_from_the_stalls():
     assert waited_ns([(0, 1_000_000)], 0, 60.0, 0.001) == pytest.approx(0.0, abs=1.0)
 
 
+def test_a_guest_that_stood_still_or_began_late_is_named_and_one_that_did_not_is_not():
+    stalls = [(n * 10**10 + 5 * 10**9, n * 10**10 + 5 * 10**9 + 200_000_000) for n in range(6)]
+    quiet = open_loop.read(output({191_000_000: 18_000}), "server:d1")
+    late = open_loop.read(output({191_000_000: 18_000}, late={1000: 17_900, 20_000_000: 100}), "server:d1")
+    short, after, long = (10**9, 10**9 + 150_000_000), (stalls[0][1], stalls[0][1] + 100_000_000), (10**9, 10**9 + 1_200_000_000)
+    for halts, load, busy in (
+        ([], quiet, False),
+        ([short], quiet, False),  # shorter than what a thousandth of the I/Os waits: it moves nothing
+        ([after], quiet, True),
+        ([long], quiet, True),
+        ([], late, True),
+    ):
+        assert bool(busy_guest(stalls, halts, load, 60.0, 191e6)) is busy, (halts, busy)
+    assert joined([(5, 9), (1, 3), (3, 4), (6, 7)]) == [(1, 4), (5, 9)]
+    lines = [b"stall 1 2\n", b"halt 3 4\n", b"stall 5 6\n"]
+    assert (times_in(lines, "stall"), times_in(lines, "halt")) == ([(1, 2), (5, 6)], [(3, 4)])
+
+
 def test_the_report_has_both_loops_with_the_error_of_the_closed_one_for_each_rate(built: Callable[..., Path]) -> None:
     (setting,) = settings_of(rates=[200, "50%"], duration="10s")
     cell = Cell(mode="as-found", factors={"mode": "as-found"}, tool="fio", links=("server:d1",), setting=setting, repeat=1)
@@ -235,4 +253,4 @@ def test_the_report_has_both_loops_with_the_error_of_the_closed_one_for_each_rat
     (curve,) = part.curves
     assert [line.points for line in curve.lines] == [((200.0, 2e8), (1000.0, 2e8)), ((200.0, 2e6), (1000.0, 2e6))]
     assert [("at 200 IOPS" in words, "at 50%" in words) for words in part.words] == [(True, False), (False, True)]
-    assert all("99 % of the I/Os" in words and "-99 %" in words for words in part.words)
+    assert all("99 % of the I/Os" in words and "−99 %" in words for words in part.words)

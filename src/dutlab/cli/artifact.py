@@ -113,13 +113,17 @@ def _failures_exit_cannot_tell() -> Iterator[None]:
 @click.option("--trust", is_flag=True, help="Run the commands in it without asking.")
 @click.option("--allowed-signers", "signers", type=click.Path(path_type=Path, exists=True, dir_okay=False),
               help="File of signers, as of ssh-keygen(1): refuse a file that none of them signed.")  # fmt: skip
+@click.option(
+    "--identity", metavar="NAME", help="Refuse a file that this person or workflow did not sign by sigstore (FILE.sigstore.json)."
+)
+@click.option("--issuer", metavar="URL", help="Who vouches for the name of --identity, as https://github.com/login/oauth.")
 @click.option("--repeated", "repeated", multiple=True, type=click.Path(path_type=Path, exists=True, file_okay=False), metavar="RUN",
               help="Judge by this run, which repeats one of the file; repeatable. Measure nothing.")  # fmt: skip
 @RUNS
 @manner_options
 def check(
-    *, file: Path, testbed_file: Path | None, only_plan: bool, trust: bool, signers: Path | None, repeated: tuple[Path, ...], runs: Path,
-    manner: CommonOptions,
+    *, file: Path, testbed_file: Path | None, only_plan: bool, trust: bool, signers: Path | None, identity: str | None,
+    issuer: str | None, repeated: tuple[Path, ...], runs: Path, manner: CommonOptions,
 ) -> None:  # fmt: skip
     """Repeat the runs of such a file in the lab or on your testbed, and judge its claims.
 
@@ -137,17 +141,23 @@ def check(
     """
     from dutlab.cli.artifact_check import ArtifactCheck
     from dutlab.publish.opened_artifact import open_artifact
+    from dutlab.publish.sigstore_bundle import Identity, insist_on_identity
     from dutlab.spec.drive_models import with_models
     from dutlab.spec.loader import given_testbed
     from dutlab.spec.yaml_source import read_file
 
+    if (identity is None) != (issuer is None):
+        raise click.UsageError("--identity and --issuer belong together: a name proves nothing without who vouches for it")
+    signatory = None if identity is None or issuer is None else Identity(identity, issuer)
     bed = None
     if testbed_file is not None:
         bed = (given_testbed(text := read_file(testbed_file), testbed_file), with_models(text, testbed_file))
     if bed is None and not only_plan and not repeated:
         become_root()
     with _failures_exit_cannot_tell(), tempfile.TemporaryDirectory(prefix="dutlab-artifact-") as place:
-        checking = ArtifactCheck(file, open_artifact(file, Path(place), signers), bed, runs, manner)
+        if signatory is not None:
+            insist_on_identity(file, signatory)
+        checking = ArtifactCheck(file, open_artifact(file, Path(place), signers), bed, runs, manner, signatory=signatory)
         if only_plan:
             checking.show_plan()
             return

@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any
 from dutlab.cli.terminal import say, say_words, table
 from dutlab.errors import InputError
 from dutlab.printable import printable
+from dutlab.publish.sigstore_bundle import bundle_of
 from dutlab.release import release
 
 if TYPE_CHECKING:
     from dutlab.cli.manner import CommonOptions
     from dutlab.publish.artifact_runs import RunGroup
     from dutlab.publish.opened_artifact import ClaimedGroup, OpenedArtifact
+    from dutlab.publish.sigstore_bundle import Identity
     from dutlab.report.questions.repeated import JudgedClaim, JudgedFigure, RepeatState
     from dutlab.report.questions.sides import ComparedRun
     from dutlab.runner.run import Work
@@ -39,9 +41,16 @@ class JudgedGroup:
 
 
 class ArtifactCheck:
-    """Check of an opened artifact on `bed`, a testbed with the bytes of its file; None means the lab of each run."""
+    """Check of an opened artifact on `bed`, a testbed with the bytes of its file; None means the lab of each run.
 
-    def __init__(self, file: Path, opened: OpenedArtifact, bed: tuple[Testbed, bytes] | None, runs: Path, manner: CommonOptions) -> None:
+    `signatory` is whose sigstore bundle was verified; None if none was.
+    """
+
+    def __init__(
+        self, file: Path, opened: OpenedArtifact, bed: tuple[Testbed, bytes] | None, runs: Path, manner: CommonOptions, *,
+        signatory: Identity | None,
+    ) -> None:  # fmt: skip
+        self._signatory = signatory
         self._file, self._opened, self._bed, self._runs, self._manner = file, opened, bed, runs, manner
         self._quiet = manner.form != "text"
         """True if standard output is for JSON."""
@@ -66,7 +75,12 @@ class ArtifactCheck:
                     commands += [of.group.newest.name, *as_lines(error)]
         if self._quiet:
             names = ("run", "testbed", "trials", "time", "claims")
-            plan = {"signed_by": self._signed_by, "seconds": seconds, "runs": [dict(zip(names, row, strict=True)) for row in rows]}
+            plan = {
+                "signed_by": self._signed_by,
+                "identity": self._identity,
+                "seconds": seconds,
+                "runs": [dict(zip(names, row, strict=True)) for row in rows],
+            }
             say(json.dumps({"schema_version": 1, "file": str(self._file), **plan}, indent=1))
             return
         for line in self._origin():
@@ -140,7 +154,8 @@ class ArtifactCheck:
         state = worst([claim.state for of in groups for claim in of.claims])
         if self._manner.form == "json":
             rows = [_row(of) for of in groups]
-            document = {"schema_version": 1, "file": str(self._file), "signed_by": self._signed_by, "state": state.value, "runs": rows}
+            who = {"signed_by": self._signed_by, "identity": self._identity}
+            document = {"schema_version": 1, "file": str(self._file), **who, "state": state.value, "runs": rows}
             say(json.dumps(document, indent=1))
             return state
         for of in groups:
@@ -154,6 +169,10 @@ class ArtifactCheck:
         signer = self._opened.signer
         return "" if signer is None else " ".join(filter(None, (signer.principal, signer.key)))
 
+    @property
+    def _identity(self) -> str:
+        return "" if self._signatory is None else f"{self._signatory.name} ({self._signatory.issuer})"
+
     def _origin(self) -> Iterator[str]:
         signer = self._opened.signer
         if signer is not None and signer.principal:
@@ -161,8 +180,12 @@ class ArtifactCheck:
         elif signer is not None:
             yield f"signed by {signer.key}; whose key this is was not checked: --allowed-signers FILE does"
         else:
-            why = "the signature was not checked: ssh-keygen is missing" if self._opened.is_signed else "not signed"
-            yield f"{why}; the digests show damage, not who made it"
+            why = "the signature was not checked: ssh-keygen is missing" if self._opened.is_signed else "not signed by an ssh key"
+            yield why if self._signatory else f"{why}; the digests show damage, not who made it"
+        if self._signatory is not None:
+            yield f"signed by {printable(self._signatory.name)}, for whom {printable(self._signatory.issuer)} vouches (sigstore)"
+        elif (bundle := bundle_of(self._file)) is not None:
+            yield f"{printable(bundle.name)} was not checked: --identity and --issuer do"
         here = " ".join(release().values())
         for of in self._opened.groups:
             if (then := " ".join(of.group.dutlab.values())) not in {"", here}:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 _LABS = ("three-node", "uml-truth")
 _SET_HEAD = ("device", "by", "figure", "set", "measured", "measured ÷ set", "allowed", "")
 _NS = 1e6
+CANNOT_TELL = 4
+"""Exit status where no figure is off, and other work on the machine explains those that do not hold, as of `artifact check`."""
 _HEAD = ("device", "by", "figure", "expected", "found", "error", "allowed", "")
 
 
@@ -42,6 +44,8 @@ def verify(*, methods: tuple[str, ...], quick: bool, lab: str, storage: bool, as
     With --storage: drives of user-mode Linux that answer late, fail, have a rate limit, slow down, or stall. With --lab uml-truth: a
     router on user-mode Linux whose queue delays, drops, duplicates, reorders, damages or polices frames (netem, tbf). Results are
     compared with the queue's own counters.
+
+    Exit 0: every figure holds; 1: one is off; 4: none is off, but other work on this machine disturbed some. Only --storage can tell.
 
     \b
     Example:
@@ -66,14 +70,15 @@ def verify(*, methods: tuple[str, ...], quick: bool, lab: str, storage: bool, as
     tell: Callable[[Known], None] = (lambda _: None) if as_json else _tell
     figures = run_in_order(_verify_storage(tell) if storage else _verify_queues(tell) if queues else _verify(cases, tell))
     if as_json:
-        say(json.dumps([{**asdict(k), "error": k.error, "holds": k.holds} for k in figures], indent=2))
+        say(json.dumps([{**asdict(k), "error": k.error, "holds": k.holds, "off": k.is_off} for k in figures], indent=2))
     elif storage or queues:
         for line in table(_SET_HEAD, [_set_row(k) for k in figures], right=range(3, 7)):
             say(line)
     else:
         for line in table(_HEAD, [_row(k) for k in figures], right=range(3, 7)):
             say(line)
-    click.get_current_context().exit(0 if all(k.holds for k in figures) else 1)
+    status = 0 if all(k.holds for k in figures) else 1 if any(k.is_off for k in figures) else CANNOT_TELL
+    click.get_current_context().exit(status)
 
 
 async def _verify(cases: Sequence[Case], tell: Callable[[Known], None]) -> list[Known]:
@@ -118,7 +123,13 @@ def _set_row(k: Known) -> list[str]:
     values = [f"{value / scale:.5g}{unit}" if value is not None else "none" for value in (k.expected, k.found)]
     ratio = f"{k.found / k.expected:.4f}" if k.found is not None and k.expected else ""
     allowed = "exact" if not k.tolerance else f"±{k.tolerance / scale:g}{unit}" if unit else f"±{k.tolerance / k.expected:.0%}"
-    return [k.device, k.method, k.figure.removesuffix("_ns"), *values, ratio, allowed, "PASS" if k.holds else f"FAIL {k.why}".strip()]
+    return [k.device, k.method, k.figure.removesuffix("_ns"), *values, ratio, allowed, _verdict(k)]
+
+
+def _verdict(k: Known) -> str:
+    if k.holds:
+        return "PASS"
+    return f"FAIL {k.why}".strip() if k.is_off else f"CANNOT TELL {k.disturbed}"
 
 
 def _number(value: float, figure: str) -> str:

@@ -31,6 +31,7 @@ from dutlab.publish.artifact_page import PageGroup, artifact_page
 from dutlab.publish.artifact_runs import RunGroup, grouped
 from dutlab.publish.copied_run import copy_run, insist_on_text
 from dutlab.publish.crate import CITATION, LICENCE, METADATA, Author, Crate, RunEntry, citation, insist_on_licence, licence_text, metadata
+from dutlab.publish.packed_wheel import note_on
 from dutlab.publish.provenance import PROVENANCE, digest_of, statement
 from dutlab.publish.signature import sign
 from dutlab.release import release
@@ -149,7 +150,8 @@ def _fill(stage: Path, folders: Sequence[RunFolder], asked: ArtifactRequest, whe
     if not any(page.claims for page in pages):
         raise InputError("these runs have no figure to claim", remedy="name a run with at least one result")
     ours = _of_runs(groups)
-    wheel = _add_packages(stage, asked.wheel)
+    wheel, on_wheel = _add_packages(stage, asked.wheel)
+    notes += [on_wheel] if on_wheel else []
     version = wheel_version or ours.get("version", "")
     if wheel_version is not None and ours and ours.get("version") != wheel_version:
         notes.append(f"note: the package has version {wheel_version}, and dutlab {ours.get('version')} measured the newest run")
@@ -195,16 +197,17 @@ def _of_runs(groups: Sequence[RunGroup]) -> dict[str, str]:
     return newest.dutlab or release()
 
 
-def _add_packages(stage: Path, wheel: Path | None) -> str:
-    """Write the versions of libraries and copy the wheel; return its name in the artifact, or an empty text."""
+def _add_packages(stage: Path, wheel: Path | None) -> tuple[str, str]:
+    """Write the versions of libraries and copy the wheel; return its name in the artifact and a note on it, each empty if there is none."""
     (stage / PACKAGES).mkdir()
     pins = "".join(f"{name}=={version}\n" for name, version in sorted(_libraries().items()))
     text = f"# Libraries of dutlab in the environment that made this artifact.\n{pins}"
     (stage / PACKAGES / "requirements.txt").write_text(text, encoding="utf-8")
     if wheel is None:
-        return ""
-    (stage / PACKAGES / wheel.name).write_bytes(outside.read_given(wheel, WHEEL))
-    return f"{PACKAGES}/{wheel.name}"
+        return "", ""
+    data = outside.read_given(wheel, WHEEL)
+    (stage / PACKAGES / wheel.name).write_bytes(data)
+    return f"{PACKAGES}/{wheel.name}", note_on(data)
 
 
 def _libraries() -> dict[str, str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 
 from dutlab import labs
@@ -20,8 +20,10 @@ from dutlab.hosts.local import THIS_MACHINE, LocalHost
 from dutlab.hosts.programs import Program, insist, missing_on
 from dutlab.labs.guest import GROUP
 from dutlab.methods.known import Known
+from dutlab.physics.disturbed import disturbed
 from dutlab.plan.cell import Cell
 from dutlab.runner import stalling_drive
+from dutlab.sensors.cpu_account import AccountReader, accounts_of
 from dutlab.spec.workloads.fio import DEFAULTS, FioSetting
 from dutlab.spec.workloads.pts_setting import STEADY, PtsSetting
 from dutlab.spec.workloads.setting import Setting
@@ -92,6 +94,8 @@ class KnownDrive:
 async def verify(tell: Callable[[Known], None], standing: str | None = None, names: Collection[str] = ()) -> list[Known]:
     """Measure the drives in `names`, or all of them, in a new lab or in the lab labelled `standing`; call `tell` with each figure.
 
+    A figure that does not hold has `disturbed` if other work took CPU time from the guest meanwhile.
+
     Raises LabError, ToolsMissing, ToolMissing, ToolFailed, MeasurementError, HostError.
     """
     results = list[Known]()
@@ -99,12 +103,23 @@ async def verify(tell: Callable[[Known], None], standing: str | None = None, nam
     async with labs.used(LAB, standing) as lab:
         hosts = lab.hosts()
         engine = Engine(hosts, lab.testbed, lab.cpus, "")
+        accounts = accounts_of({}, (), guests=lab.kernels)  # no thread that forwards is part of it
         async with closing(engine, *hosts.values()):
             for drive in (d for d in DRIVES if not names or d.name in names):
-                for known in await drive.measure(GeneratorSite(hosts, lab.testbed, lab.cpus, engine)):
+                for known in await _judged(drive, GeneratorSite(hosts, lab.testbed, lab.cpus, engine), accounts):
                     results.append(known)
                     tell(known)
     return results
+
+
+async def _judged(drive: KnownDrive, site: GeneratorSite, accounts: AccountReader) -> list[Known]:
+    """Measure a drive, and note on figures that do not hold which other work disturbed the guest."""
+    async with accounts.running():
+        before = await accounts.read()
+        measured = await drive.measure(site)
+        after = await accounts.read()
+    (why,) = disturbed([{host: of.since(before[host]) for host, of in after.items() if host in before}])
+    return [replace(known, disturbed="" if known.holds else known.disturbed or why) for known in measured]
 
 
 async def _delays(site: GeneratorSite) -> list[Known]:
@@ -162,20 +177,20 @@ async def _slows(site: GeneratorSite) -> list[Known]:
     ios = [job.ios for job in pts.again(setting, measured.raw).outputs.values()]
     before = sum(total * _BLOCK < _SLOWS_AFTER for total in accumulate(ios))
     first = verdict.get("first_round") if verdict["state"] == STEADY else None
-    value, why = (None, "not steady in time") if first is None else (float(first), "")
+    value, why, busy = (None, "not steady in time", "") if first is None else (float(first), "", "")
     if before == len(ios):
-        value, why = None, "this machine never wrote enough to make the drive slower"
+        value, busy = None, "this machine never wrote enough to make the drive slower"
     elif min(ios[:before], default=0) < 2 * _SLOW * _ROUND_S:
-        value, why = None, "this machine was no faster before than the drive is after"
-    inside = None if value is None else max(0.0, before + 1 - value)
+        value, busy = None, "this machine was no faster before than the drive is after"
+    inside, too_few = None if value is None else max(0.0, before + 1 - value), busy
     after = [total / _ROUND_S for total in ios[before + 1 :]]
     if value is not None and any(abs(iops - _SLOW) > _HELD * _SLOW for iops in after):
-        value, why = None, "this machine did not keep up with the drive after"
+        value, busy = None, "this machine did not keep up with the drive after"
     steady = measured.figures[DRIVE].get("steady/iops")
     right, within = _right_round(before, ios[before] / _ROUND_S if before < len(ios) else 0.0)
     return [
-        Known(name, "pts", "rounds_before_it_was_slow_in_window", 0, inside, 0, why if inside is None else ""),
-        Known(name, "pts", "first_round_of_window", right, value, within, why),
+        Known(name, "pts", "rounds_before_it_was_slow_in_window", 0, inside, 0, why if inside is None else "", too_few),
+        Known(name, "pts", "first_round_of_window", right, value, within, why, busy),
         Known(name, "pts", "steady/iops", _SLOW, steady, RATE_WITHIN * _SLOW),
     ]
 

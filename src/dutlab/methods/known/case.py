@@ -32,6 +32,8 @@ class Known:
     tolerance: float
     why: str = ""
     """Reason why there is no value."""
+    disturbed: str = ""
+    """Other work on the machine during the measurement: the reason why a figure that does not hold proves nothing; else empty."""
 
     @property
     def error(self) -> float | None:
@@ -42,6 +44,11 @@ class Known:
     def holds(self) -> bool:
         """True if the figure differs from the expected value by no more than the tolerance."""
         return self.error is not None and abs(self.error) <= self.tolerance
+
+    @property
+    def is_off(self) -> bool:
+        """True if the figure is wrong, or missing, and other work does not explain that."""
+        return not self.holds and not self.disturbed
 
 
 class FaultyDevice(Protocol):

@@ -27,8 +27,8 @@ MOST_TOLD = 85
 """Largest number of columns of a drawing without a script that show their values under the pointer."""
 STRIP = 16.0
 """Height of the strip of bands, in pixels."""
-MOMENT_ROOM = 20.0
-"""Space above the plot for the text of moments, in pixels."""
+MOMENT_ROOM, MOMENT_GAP = 20.0, 6.0
+"""Space above the plot for the text of moments, and least space between two of them, in pixels."""
 
 
 @dataclass(frozen=True)
@@ -274,7 +274,7 @@ def _draw_moments(d: SvgDrawing, x: Scale, curve: Curve, across: Unit, *, bottom
             place = x(at) + (5 if right_half else -5)
             wide = text_width(moment.words, 12.5) * 1.1
             room = (place - wide, place) if right_half else (place, place + wide)
-            if moment.words and all(room[1] < low or high < room[0] for low, high in taken):
+            if moment.words and all(room[1] + MOMENT_GAP < low or high + MOMENT_GAP < room[0] for low, high in taken):
                 taken.append(room)
                 d.text(place, -14, moment.words, size=12.5, colour=INK, anchor="end" if right_half else "start", bold=True)
 

@@ -40,9 +40,14 @@ def setting_of(group: Group) -> PtsSetting:
 
 
 def state_of(group: Group) -> str:
-    """Return the common state of all repeats; if they differ, `not reached`."""
-    states = {str(row.get("state")) for r in group.measured for row in r.tables.get("verdict", ())}
-    return states.pop() if len(states) == 1 else "not reached"
+    """Return the common state of all repeats; if they differ, `not reached`; empty if no trial has a verdict."""
+    states = {str(row.get("state")) for r in shown(group) for row in r.tables.get("verdict", ())}
+    return "not reached" if len(states) > 1 else next(iter(states), "")
+
+
+def shown(group: Group) -> list[TrialRecord]:
+    """Return the records that count, or the disturbed ones where none does: tables show their figures in brackets."""
+    return group.measured or group.disturbed
 
 
 def tables(groups: Sequence[Group], book: NoteBook) -> tuple[Table, ...]:
@@ -79,7 +84,7 @@ def _of_test(test: str, state: str, groups: Sequence[Group], book: NoteBook) -> 
 
 
 def _names(group: Group) -> set[str]:
-    return {name for r in group.measured for name in r.figures.get(group.cell.link_label, ())}
+    return {name for r in shown(group) for name in r.figures.get(group.cell.link_label, ())}
 
 
 def _table(slug: str, title: str, columns: Sequence[Column], rows: Sequence[_Row], book: NoteBook) -> Table:
@@ -113,10 +118,10 @@ def _verdicts(groups: Sequence[Group], book: NoteBook) -> Table:
                Column("slope over it", "slope_ratio"))  # fmt: skip
     rows = []
     for g in groups:
-        first = next((row for r in g.measured for row in r.tables.get("verdict", ())), {})
+        first = next((row for r in shown(g) for row in r.tables.get("verdict", ())), {})
         setting = setting_of(g)
         cache = str(first.get("write_cache") or "unknown")
-        texts = (setting.test, state_of(g), setting.purge, cache, f"{setting.active_range_percent} %", _demand(setting))
+        texts = (setting.test, state_of(g) or "–", setting.purge, cache, f"{setting.active_range_percent} %", _demand(setting))
         tracked = setting.tracked_figure
         rows.append((g, texts, tuple(_median(g, c.figure, partial(_of_verdict, figure=c.figure, tracked=tracked), book) for c in columns)))
     heads = map(Column, ("test", "state", "purge", "write cache", "active range", "threads × depth"))
@@ -136,7 +141,7 @@ def _windows(groups: Sequence[Group], book: NoteBook) -> Iterator[Table]:
         )  # fmt: skip
         rows = []
         for g in groups:
-            windows = next((r.tables["windows"] for r in g.measured if r.tables.get("windows")), ())
+            windows = next((r.tables["windows"] for r in shown(g) if r.tables.get("windows")), ())
             for number, window in enumerate(windows if setting_of(g).tracked_figure == figure else ()):
                 texts = (setting_of(g).test, str(window.get("phase")), str(window.get("variable")))
                 values = (_median(g, c.figure, partial(_of_window, figure=c.figure, number=number), book) for c in columns)
@@ -218,7 +223,7 @@ def _demands(test: str, state: str, groups: Sequence[Group], book: NoteBook) -> 
     columns = (Column("rate", "point/iops"), *(Column(words, f"point/{name}", unit_of(name)) for words, name in _TIMES))
     points = []
     for g in groups:
-        of = {row.get("point"): row for r in g.measured[:1] for row in r.tables.get("points", ())}
+        of = {row.get("point"): row for r in shown(g)[:1] for row in r.tables.get("points", ())}
         for name in POINTS:
             row = of.get(name, {})
             demand = f"{row.get('threads') or 0:g} × {row.get('depth') or 0:g}" if row else "–"

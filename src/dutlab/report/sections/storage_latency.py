@@ -19,7 +19,7 @@ from dutlab.stats.summary import median
 from dutlab.subject import part_figure
 
 _PERCENTILES = (("p50", "50 %"), ("p99", "99 %"), ("p999", "99.9 %"), ("p9999", "99.99 %"))
-_OPEN = (Column("IOPS", "iops"), *(Column(head, f"lat_{name}_ns") for name, head in _PERCENTILES), Column("max", "lat_max_ns"))
+_OPEN = (Column("rate", "iops"), *(Column(head, f"lat_{name}_ns") for name, head in _PERCENTILES), Column("max", "lat_max_ns"))
 _CLOSED = (
     *(Column(head, f"clat_{name}_ns") for name, head in _PERCENTILES),
     *(Column(f"error at {head}", f"closed_error_{name}_percent") for name, head in _PERCENTILES),
@@ -68,7 +68,8 @@ def _errors(group: Group) -> Iterator[str]:
             if opened and closed:
                 true, shown = median(opened), median(closed)
                 at = f"{_about(group)}, at {rate if share_of(rate) is not None else f'{rate} IOPS'}"
-                error = f"a closed loop shows {shown / 1e6:.3g} ms ({100 * (shown / true - 1):+.0f} %)"
+                signed = f"{100 * (shown / true - 1):+.0f} %".replace("-", "−")
+                error = f"a closed loop shows {shown / 1e6:.3g} ms ({signed})"
                 yield f"{at}: {words} of the I/Os take at most {true / 1e6:.3g} ms; {error}."
                 break
 

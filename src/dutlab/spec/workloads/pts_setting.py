@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import ceil
 from typing import Annotated, ClassVar, Literal
 
@@ -61,6 +62,11 @@ def _lasts(words: str) -> Words:
     return Words(words, {0: ""}, place=1)
 
 
+def _listed(values: Sequence[float | str]) -> str:
+    """Return values in a sentence; commas without a space look like decimal ones."""
+    return ", ".join(value if isinstance(value, str) else f"{value:g}" for value in values)
+
+
 class PtsSetting(DriveSetting):
     """Setting of a trial: one test on one set of drives. Fields that a test does not use have their default."""
 
@@ -72,14 +78,14 @@ class PtsSetting(DriveSetting):
         }
     )  # fmt: skip
 
-    test: Annotated[PtsTest, Words("test {}", place=1)]
+    test: Annotated[PtsTest, Words("test {}", place=-1)]
     purge: Annotated[Purge, Words("purge {}", place=1)]
-    passes: Annotated[int, Words("passes {}", place=1)]
+    passes: Annotated[int, Words("passes {}", {0: ""}, place=1)]
     """Number of sequential writes of the drive's whole capacity, before the rounds."""
     depth: Annotated[int, Words("depth {}", place=1)]
     jobs: Annotated[int, Words("jobs {}", place=1)]
-    block_sizes: Annotated[tuple[str, ...], Words("block sizes {}", place=1)]
-    reads_percent: Annotated[tuple[Percent, ...], Words("{} % reads")]
+    block_sizes: Annotated[tuple[str, ...], Words("block sizes {}", place=1, read=_listed)]
+    reads_percent: Annotated[tuple[Percent, ...], Words("{} % reads", read=_listed)]
     most_rounds: Annotated[int, Words("most rounds {}", place=1)]
     duration_s: DurationSaid
     """Duration of each cell of a round. For write saturation, the longest duration of the test; its cells last `cell_s`."""
@@ -97,11 +103,11 @@ class PtsSetting(DriveSetting):
     burst_s: Annotated[SecondsOrNone, _lasts("bursts of {} s")] = Seconds(0.0)
     loops: Annotated[int, Words("{} bursts", {0: ""}, place=1)] = 0
     """Number of bursts with each pause (host idle recovery)."""
-    waits_s: Annotated[tuple[SecondsLong, ...], Words("pauses of {} s", {"": ""}, place=1)] = ()
-    stimuli_s: Annotated[tuple[SecondsLong, ...], Words("loads of {} s", {"": ""}, place=1)] = ()
+    waits_s: Annotated[tuple[SecondsLong, ...], Words("pauses of {} s", {"": ""}, place=1, read=_listed)] = ()
+    stimuli_s: Annotated[tuple[SecondsLong, ...], Words("loads of {} s", {"": ""}, place=1, read=_listed)] = ()
     """Duration of each of the three loads of cross-stimulus recovery."""
-    threads: Annotated[Counts, Words("threads {}", {"": ""}, place=1)] = ()
-    depths: Annotated[Counts, Words("depths {}", {"": ""}, place=1)] = ()
+    threads: Annotated[Counts, Words("threads {}", {"": ""}, place=1, read=_listed)] = ()
+    depths: Annotated[Counts, Words("depths {}", {"": ""}, place=1, read=_listed)] = ()
     prewrite_s: Annotated[SecondsOrNone, _lasts("writes of {} s before each round")] = Seconds(0.0)
     point_s: Annotated[SecondsOrNone, _lasts("operating points of {} s")] = Seconds(0.0)
     point_prewrite_s: Annotated[SecondsOrNone, _lasts("writes of {} s before each of them")] = Seconds(0.0)
