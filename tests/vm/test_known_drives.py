@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from capability import need_engine
+from dutlab.runner import stalling_drive
 from dutlab.runner.known_drives import verify
 
 
@@ -26,8 +29,9 @@ async def test_a_drive_is_never_found_faster_than_it_answers(raid: str) -> None:
         assert known.found >= known.expected * (1 - 1 / 64), "fio's bins are a 64th wide"
 
 
-async def test_the_open_loop_sees_the_stalls_that_a_closed_one_hides(raid: str) -> None:
+async def test_the_open_loop_sees_the_stalls_that_a_closed_one_hides(raid: str, monkeypatch: pytest.MonkeyPatch) -> None:
     need_engine()
+    monkeypatch.setattr(stalling_drive, "LOADED_S", 20.0)  # two stalls; a third of the time of `verify --storage`
     found = {known.figure: known for known in await verify(lambda _: None, raid, ("stalls",))}
     opened, hidden = found["lat_p999_ns"], found["closed_error_p999_percent"]
     assert opened.expected > 0.15e9, "the drive did stall"
