@@ -118,7 +118,7 @@ class Engine:
                 watch.report_finished(h.flow)
             after = await self._paths(directions)
             later = await self._clocks(directions)
-        if not offer.broadcast_ratio and not offer.streams:  # the path's counters include broadcast frames, and all streams
+        if not offer.broadcast_ratio and not offer.streams and self._form.vlans is None:  # else the counters have other frames, too
             heard = [h.with_places(b, a) for h, b, a in zip(heard, before, after, strict=True)]
         apart = {d.link: self._apart(d.link, clocks, later) for d in directions}
         heard = [h.with_clocks(apart[h.direction.link]) for h in heard]
