@@ -31,7 +31,7 @@ from dutlab.spec.links import Port
 from dutlab.spec.mixes import Mix, sizes_in_words
 from dutlab.spec.testbed import Testbed
 from dutlab.spec.translation import embedded_network
-from dutlab.spec.wire_form import PLAIN, WireForm
+from dutlab.spec.wire_form import PLAIN, TAG_BYTES, WireForm
 from dutlab.tools.engine.agent import REPLY_S, TOOL, Agent
 from dutlab.tools.engine.binary import find_engine
 from dutlab.tools.engine.clocks import Clocks, Offset
@@ -181,6 +181,7 @@ class Engine:
             )
         )
         shortest = SHORTEST_FRAME if all("." in direction.source for direction in directions) else SHORTEST_IPV6_FRAME
+        shortest += 0 if self._form.vlans is None else TAG_BYTES
         probe = Offer(tuple(links), Mix(name="probe", parts=((shortest, 1),)), PROBE_RATE, NO_TIME, drain=PROBE_DRAIN)
         load = EngineLoad(probe, PROBE_FRAMES)
         async with self._opened(directions):
