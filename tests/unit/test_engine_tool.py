@@ -10,6 +10,7 @@ import pytest
 
 from dutlab.doubts import DoubtKind
 from dutlab.methods import ledger
+from dutlab.spec.wire_form import WireForm
 from engine_agent import SCHEMA, NeighbourlyHost, asked, offer
 
 pytestmark = pytest.mark.timing
@@ -86,6 +87,16 @@ async def test_between_machines_the_offset_of_their_clocks_is_measured_and_bound
     assert int(outcome.facts["sink_clock_ahead_ns"]) == -source_ahead_ns
     assert outcome.flows[0].latency_error_ns == error_ns
     assert [d.kind for d in outcome.doubts] == [DoubtKind.LATENCY_ROUGH], "a median of 2 ns is not known by such clocks"
+
+
+async def test_on_a_stick_one_port_sends_and_receives_and_its_clock_is_the_only_one(engine, tmp_path):
+    outcome = await engine(sink=OtherMachine).through(WireForm(vlans=(10, 20))).offer(offer())
+    (log,) = asked(tmp_path)
+    assert [request["port"] for request in log if request["op"] == "open"] == ["source:eth-a"]
+    (plan,) = (request["send"]["streams"][0] for request in log if "send" in request)
+    assert plan["vlans"] == [{"id": 10}]
+    assert outcome.flows[0].balances and "clock_error_ns" not in outcome.facts
+    assert not outcome.flows[0].places
 
 
 async def test_who_timed_the_frames_is_in_the_flow_and_a_cards_error_is_that_of_the_latency(engine):

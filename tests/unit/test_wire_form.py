@@ -103,6 +103,16 @@ def test_a_prefix_has_96_bits_of_which_eight_are_zero(level, is_prefix):
         ("three-node", f'nat64: ["{PREFIX}"]', "sweep: {frame_sizes: [83], links: [[a]]}", ["7:27 workloads.0.sweep.frame_sizes.0 unfit"] * 2),
         ("three-node", f'nat64: ["{PREFIX}"]', "sweep: {frame_sizes: [1499], links: [[a]]}", ["7:27 workloads.0.sweep.frame_sizes.0 unfit"]),
         ("three-node", "vlan: [10 20]", "sweep: {frame_sizes: [67], links: [[a]]}", ["7:27 workloads.0.sweep.frame_sizes.0 unfit"]),
+        ("three-node", f'nat64: ["{PREFIX}"]', "rfc2544: {tests: [throughput, latency], frame_sizes: [84], links: [[a]]}", []),
+        ("three-node", "vlan: [10 20]", "rfc2544: {tests: [throughput, latency], frame_sizes: [68], links: [[a]]}", []),
+        ("three-node", 'vlan: ["off"]', "rfc2544: {tests: [throughput, reset], networks: [1, 256], links: [[a]]}", []),
+        (
+            "three-node", "vlan: [10 20]",
+            "rfc2544: {tests: [throughput, reset], networks: [1, 256], modifiers: [routing], frame_sizes: [68], links: [[a]]}",
+            [f"7:{place} unfit" for place in (
+                "35 workloads.0.rfc2544.tests.1", "57 workloads.0.rfc2544.networks.1", "63 workloads.0.rfc2544.modifiers",
+            )],
+        ),
         ("three-node", f'nat64: ["{PREFIX}"]', "path-mtu: {links: [[a]]}", ["7:5 workloads.0.path-mtu unfit"]),
         ("three-node", "vlan: [10 20]", "iperf3: {links: [[a]]}", ["7:5 workloads.0.iperf3 unfit"]),
         ("three-node", f'nat64: ["{PREFIX}"]', "iperf3: {links: [[a]], server: dut}", ["7:5 workloads.0.iperf3 unfit"]),

@@ -13,8 +13,8 @@ from dutlab.spec.generators import Generator, GeneratorModel
 from dutlab.spec.known import FAMILY_MODES, MDRAID, ROLES, RUN_ENGINE, STARTS_PROGRAMS, modes_of
 from dutlab.spec.model import FILE_CONTEXT, Loc, did_you_mean
 from dutlab.spec.shape import TestbedShape
-from dutlab.spec.translation import untranslatable, untranslatable_links
-from dutlab.spec.wire_form import NAT64, VLAN, unstackable_links, untaggable
+from dutlab.spec.translation import prefixes_of, untranslatable, untranslatable_links
+from dutlab.spec.wire_form import NAT64, VLAN, is_tagged, unstackable_links, untaggable
 from dutlab.spec.workloads import Need, Workload, WorkloadModel
 from dutlab.spec.workloads.frames import FrameWorkload
 from dutlab.spec.workloads.setting import identity_of
@@ -64,7 +64,7 @@ def incompatibilities(experiment: Mapping[str, Any], bed: TestbedShape) -> Itera
         for loc, what in workload.incompatibilities(bed.bounds):
             yield ("workloads", i, workload.kind, *loc), what
         generator = _generator(workload, experiment, bed) if isinstance(workload, FrameWorkload) else None
-        yield from ((("workloads", i, workload.kind), what) for what in _of_form(workload, generator, factors))
+        yield from ((("workloads", i, workload.kind, *loc), what) for loc, what in _of_form(workload, generator, factors))
         if isinstance(workload, FrameWorkload) and generator is not None:
             for loc, what in (*workload.beyond(generator, bed.bounds), *_not_at_ends(workload, generator, bed)):
                 yield ("workloads", i, workload.kind, *loc), what
@@ -141,10 +141,12 @@ def _needs_unmet(workload: WorkloadModel, bed: TestbedShape) -> Iterator[str]:
                 yield f"is about what the DUT does to frames, and link {name} goes through none"
 
 
-def _of_form(workload: WorkloadModel, generator: GeneratorModel | None, factors: object) -> Iterator[str]:
-    """Yield why a workload cannot be measured with the forms of frames that the factors have."""
-    yield from untranslatable(workload, generator, factors)
-    yield from untaggable(workload, generator, factors)
+def _of_form(workload: WorkloadModel, generator: GeneratorModel | None, factors: object) -> Iterator[tuple[Loc, str]]:
+    """Yield (place in its body, reason) where a workload cannot be measured with the forms of frames that the factors have."""
+    yield from (((), what) for what in untranslatable(workload, generator, factors))
+    yield from (((), what) for what in untaggable(workload, generator, factors))
+    if prefixes_of(factors) or is_tagged(factors):
+        yield from workload.untried_forms()
 
 
 def _not_at_ends(workload: FrameWorkload, generator: GeneratorModel, bed: TestbedShape) -> Iterator[tuple[Loc, str]]:

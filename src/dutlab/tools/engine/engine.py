@@ -120,7 +120,7 @@ class Engine:
             later = await self._clocks(directions)
         if not offer.broadcast_ratio and not offer.streams and self._form.vlans is None:  # else the counters have other frames, too
             heard = [h.with_places(b, a) for h, b, a in zip(heard, before, after, strict=True)]
-        apart = {d.link: self._apart(d.link, clocks, later) for d in directions}
+        apart = {d.link: _apart(d, clocks, later) for d in directions}
         heard = [h.with_clocks(apart[h.direction.link]) for h in heard]
         facts = {"engine_ports": "; ".join(notes), "frame_sizes": sizes_in_words(offer.mix.parts)}
         if clocks.offsets:
@@ -149,11 +149,6 @@ class Engine:
         if len(readers) == 1:
             return Clocks(which, {})
         return Clocks(which, {clock: await self._agents[host].offset() for clock, host in readers.items()})
-
-    def _apart(self, name: str, before: Clocks, after: Clocks) -> Offset:
-        """Return how far the clock of the link's sink was ahead of its source's, with a bound for the whole trial."""
-        sink, source = self._testbed.links[name].sink.host, self._testbed.links[name].source.host
-        return before.ahead(sink, source).lasting(after.ahead(sink, source))
 
     async def _paths(self, directions: Sequence[Direction]) -> list[PathCount]:
         """Return the counters of each direction's path, without ports that several of these links share: they count all links."""
@@ -345,6 +340,12 @@ def _seen(account: FlowAccount) -> SeenProbe:
     of, flow = account.direction, account.flow
     sent_as = UdpFlow(ip_address(of.source), ip_address(of.destination), of.source_port, DESTINATION_PORT)
     return SeenProbe(flow.sent_frames, flow.received_frames, " ".join(flow.sources) or None, sent_as)
+
+
+def _apart(direction: Direction, before: Clocks, after: Clocks) -> Offset:
+    """Return how far the clock at the sink's end of a link was ahead of that at the source's end, with a bound for the whole trial."""
+    ends = (direction.sender, direction.receiver) if direction.is_back else (direction.receiver, direction.sender)
+    return before.ahead(*ends).lasting(after.ahead(*ends))
 
 
 def _hosts_of(directions: Iterable[Direction]) -> list[str]:
