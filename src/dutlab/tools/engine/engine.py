@@ -42,7 +42,7 @@ from dutlab.tools.engine.protocol import Backend, Done, Opened
 from dutlab.tools.engine.trial import FlowAccount, Part, watches_of
 from dutlab.tools.engine.watch import DirectionWatch
 from dutlab.tools.path_counters import PathCount, read_path
-from dutlab.units import SHORTEST_FRAME, SHORTEST_IPV6_FRAME, Pps, Seconds
+from dutlab.units import SHORTEST_FRAME, SHORTEST_IPV6_FRAME, FrameBytes, Pps, Seconds
 
 __all__ = ["Engine", "find_engine"]
 
@@ -176,7 +176,7 @@ class Engine:
             )
         )
         shortest = SHORTEST_FRAME if all("." in direction.source for direction in directions) else SHORTEST_IPV6_FRAME
-        shortest += 0 if self._form.vlans is None else TAG_BYTES
+        shortest = FrameBytes(shortest + (0 if self._form.vlans is None else TAG_BYTES))
         probe = Offer(tuple(links), Mix(name="probe", parts=((shortest, 1),)), PROBE_RATE, NO_TIME, drain=PROBE_DRAIN)
         load = EngineLoad(probe, PROBE_FRAMES)
         async with self._opened(directions):
