@@ -99,6 +99,18 @@ async def test_on_a_stick_one_port_sends_and_receives_and_its_clock_is_the_only_
     assert not outcome.flows[0].places
 
 
+@pytest.mark.parametrize(("counted", "told"), [(60, 64), (64, 64), (61, 61)])
+async def test_a_tag_that_a_port_removes_before_it_counts_belongs_to_the_received_bytes(engine, counted, told):
+    twist = f"""
+    if op == 'settle': ok['streams'][0]['received_bytes'] = {counted} * ok['streams'][0]['received']
+    """
+    on_a_stick = engine(twist.strip()).through(WireForm(vlans=(10, 20)))
+    (flow,) = (await on_a_stick.offer(offer())).flows
+    assert flow.received_bytes == told * flow.received_frames
+    (plain,) = (await engine(twist.strip()).offer(offer())).flows
+    assert plain.received_bytes == counted * plain.received_frames
+
+
 async def test_who_timed_the_frames_is_in_the_flow_and_a_cards_error_is_that_of_the_latency(engine):
     twist = """
     if op == 'wait': ok['timed_by'] = 'engine'

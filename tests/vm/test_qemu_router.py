@@ -82,6 +82,7 @@ def test_on_a_stick_each_frame_comes_in_one_vlan_and_leaves_in_the_other_and_und
     for record in found:
         (flow,) = record["flows"]
         assert (flow["sent_frames"], flow["received_frames"]) == (100, 100), record["cell"]
+        assert flow["received_bytes"] == 100 * flow["mean_frame_bytes"], "with the tag, which the source's port removes"
         assert flow["sources"] == ["172.16.10.1" if record["cell"]["mode"] == "nat" else "172.16.0.2"]
         counters = record["counters"]["dut"]
         assert counters["dutlab-v0i_rx_packets"] >= 100 and counters["dutlab-v0o_tx_packets"] >= 100, counters

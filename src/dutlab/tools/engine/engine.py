@@ -118,7 +118,9 @@ class Engine:
                 watch.report_finished(h.flow)
             after = await self._paths(directions)
             later = await self._clocks(directions)
-        if not offer.broadcast_ratio and not offer.streams and self._form.vlans is None:  # else the counters have other frames, too
+        if self._form.vlans is not None:  # counters of the cable have the frames of both VLANs
+            heard = [h.with_removed_tags() for h in heard]
+        elif not offer.broadcast_ratio and not offer.streams:  # the path's counters include broadcast frames, and all streams
             heard = [h.with_places(b, a) for h, b, a in zip(heard, before, after, strict=True)]
         apart = {d.link: _apart(d, clocks, later) for d in directions}
         heard = [h.with_clocks(apart[h.direction.link]) for h in heard]
