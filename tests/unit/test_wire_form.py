@@ -216,14 +216,18 @@ async def test_the_undo_of_a_translator_restores_what_it_found_and_a_prefix_in_u
 
 
 @pytest.mark.parametrize(
-    ("inner", "outer", "past", "holds"), [(20, 20, 0, True), (20, 0, 0, False), (20, 20, 20, False), (19, 20, 0, False), (0, 0, 0, False)]
-)
+    ("inner", "outer", "past", "holds"),
+    [  # (came in, left) of the inner VLAN and of the outer one, for ten frames each way
+        ((10, 10), (10, 10), 0, True), ((11, 10), (10, 14), 4, True), ((9, 10), (10, 10), 0, False), ((10, 9), (10, 10), 0, False),
+        ((10, 10), (9, 10), 0, False), ((10, 10), (10, 9), 0, False), ((10, 10), (10, 10), 10, False), ((0, 0), (0, 0), 0, False),
+    ],
+)  # fmt: skip
 async def test_a_stick_is_in_force_if_both_vlans_carry_the_frames_and_the_other_port_none(inner, outer, past, holds):
     source = AnsweringHost({"address": "02:00:00:00:00:01\n"}, "source")
     (change,) = changes_of({"vlan": "10 20"}, {"source": source})
     mode = change.of(family("linux").modes["router"])
     lines = {n: f"3: dutlab-v0{way}@in-a: <UP>\n    vlan protocol 802.1Q id {n} <REORDER_HDR>\n" for n, way in ((10, "i"), (20, "o"))}
-    counts = [(1,) * 6, (1 + inner, 1, 1, 1 + outer, 1, 1 + past)]  # rx and tx of the inner VLAN, the outer one, and the outer port
+    counts = [(1,) * 6, [1 + of for of in (*inner, *outer, 0, past)]]  # rx and tx of the inner VLAN, the outer one, and the outer port
     dut = AnsweringHost({
         "dutlab-v0i up": lines[10], "dutlab-v0o up": lines[20], "ip_forward": "1",
         "statistics": ["\n".join(map(str, of)) for of in counts],

@@ -9,13 +9,14 @@ both VLANs, by fixed entries: its kernel needs no VLAN. All this disappears with
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from ipaddress import IPv4Network, IPv6Network
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
+from dutlab.dut.frames import ProbeRecorder
 from dutlab.dut.linux_nat64 import Nat64Mode
 from dutlab.dut.linux_pppoe import PppoeMode
-from dutlab.dut.mode import Check, FormingProber, Mode, Prober, TellsState, UndoStep
+from dutlab.dut.mode import Check, FormingProber, Mode, Prober, SeenProbe, TellsState, UndoStep
 from dutlab.errors import HostError, InputError
 from dutlab.hosts.host import Host
 from dutlab.hosts.neighbours import mac_of_port
@@ -141,17 +142,19 @@ class StickMode:
         """Check the mode with tagged frames, and that the ports of both VLANs carried them. Raises HostError."""
         if not isinstance(prober, FormingProber):
             raise HostError("the mode cannot be verified without the engine's frames", host=dut.name)
-        before = await self._carried(dut, testbed)
-        tagged = prober.through(WireForm(vlans=(self.by.inner, self.by.outer)))
-        checks = list(await self.mode.verify(dut, self.by.through(testbed), tagged))
+        recorder, before = ProbeRecorder(prober.through(WireForm(vlans=(self.by.inner, self.by.outer)))), await self._carried(dut, testbed)
+        checks = list(await self.mode.verify(dut, self.by.through(testbed), recorder))
         now = await self._carried(dut, testbed)
         for link, inner, outer in self.by.ports(testbed):
             grown = {way: now[way] - before[way] for way in now}
-            into, out_of, past = grown[inner.name, "rx"], grown[outer.name, "tx"], grown[link.dut_out.interface, "tx"]
-            words = f"{into} came in VLAN {inner.vlan}, {out_of} left in VLAN {outer.vlan}, {past} left {link.dut_out.interface}"
-            checks.append(
-                Check(f"link {link.name}: its frames pass both VLANs of {inner.below}", 0 < out_of <= into and past < out_of, words)
-            )
+            past = grown[link.dut_out.interface, "tx"]
+            there, back = (_arrived_at(end.ip, recorder.seen) for end in (link.sink_address, link.source_address))
+            # Ports also count packets of the DUT itself, such as those with which IPv6 looks for routers.
+            passed = 0 < there <= min(grown[inner.name, "rx"], grown[outer.name, "tx"]) and past < there
+            answered = back <= min(grown[outer.name, "rx"], grown[inner.name, "tx"])
+            words = ", ".join(f"{grown[of.name, 'rx']} came in and {grown[of.name, 'tx']} left VLAN {of.vlan}" for of in (inner, outer))
+            words = f"{words}, {past} left {link.dut_out.interface}, for {there} frames that arrived there and {back} back"
+            checks.append(Check(f"link {link.name}: its frames pass both VLANs of {inner.below}", passed and answered, words))
         return [*await self._there(dut, testbed), *checks]
 
     async def checks_of_state(self, dut: Host, testbed: Testbed) -> Sequence[Check]:
@@ -175,3 +178,8 @@ class StickMode:
         ways = [(name, way) for name in dict.fromkeys(ports) for way in ("rx", "tx")]
         text = (await dut.run(["cat", *(f"/sys/class/net/{name}/statistics/{way}_packets" for name, way in ways)])).text
         return dict(zip(ways, map(int, text.split()), strict=True))
+
+
+def _arrived_at(end: IPv4Address | IPv6Address, seen: Iterable[SeenProbe]) -> int:
+    """Return the number of frames that were sent to an end of a link and arrived."""
+    return sum(of.received for of in seen if of.flow is not None and of.flow.destination == end)
