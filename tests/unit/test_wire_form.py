@@ -266,6 +266,12 @@ async def test_what_a_host_lacks_for_a_translator_or_a_stick_is_named_before_any
     assert len(await stick.faults(lacking, BED)) == 2
 
 
+def test_the_source_of_a_translated_link_has_ipv6_and_its_sink_ipv4():
+    ends = ip_address("172.16.0.2"), ip_address("172.16.10.2")
+    assert WireForm(nat64=IPv6Network(PREFIX)).ends(*ends) == (ip_address(SOURCE_6), ends[1])
+    assert WireForm(vlans=(10, 20)).ends(*ends) == ends
+
+
 async def test_pings_do_not_prove_a_form():
     prober = ProbesByEnds(FormedFrames(), Ping({}, LAB), LAB, frozenset()).through(WireForm(vlans=(10, 20)))
     with pytest.raises(MeasurementError):

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from ipaddress import IPv6Network
+from ipaddress import IPv4Address, IPv6Address, IPv6Network
 from typing import TYPE_CHECKING, Self
 
-from dutlab.spec.translation import prefix_of
+from dutlab.spec.translation import embedded, prefix_of
 
 if TYPE_CHECKING:
     from dutlab.spec.generators import GeneratorModel
     from dutlab.spec.shape import TestbedShape
     from dutlab.spec.workloads import WorkloadModel
 
+IPAddress = IPv4Address | IPv6Address
 NAT64, VLAN = "nat64", "vlan"
 TAG_BYTES = 4
 """Length of a VLAN tag (IEEE 802.1Q)."""
@@ -38,6 +39,10 @@ class WireForm:
     def of(cls, levels: Mapping[str, str]) -> Self:
         """Return the form at these levels of factors; other factors do not matter."""
         return cls(prefix_of(levels.get(NAT64)), vlans_of(levels.get(VLAN)))
+
+    def ends(self, source: IPAddress, sink: IPAddress) -> tuple[IPAddress, IPAddress]:
+        """Return the addresses that both ends of a link with these addresses have."""
+        return (embedded(self.nat64, source) if self.nat64 is not None and isinstance(source, IPv4Address) else source), sink
 
 
 PLAIN = WireForm()
