@@ -186,7 +186,7 @@ async def test_a_translator_is_in_force_if_its_tun_counts_the_frames_and_the_ver
     _, mode = nat64()
     dut = AnsweringHost({"ip_forward": "1", "statistics": list(carried), "kill -0": "starting TAYGA\n"})
     checks = await mode.verify(dut, BED, FormedFrames(source_seen, flow=flow))
-    failed = [check.what for check in checks if not check.passed]
+    failed = [check.statement for check in checks if not check.passed]
     assert (not failed) is holds, failed
 
 
@@ -234,7 +234,7 @@ async def test_a_stick_is_in_force_if_both_vlans_carry_the_frames_and_the_other_
     })  # fmt: skip
     flow = replace(SENT, source=ip_address("172.16.0.2"), destination=ip_address("172.16.10.2"))
     checks = await mode.verify(dut, BED, FormedFrames(flow=flow))
-    failed = [check.what for check in checks if not check.passed]
+    failed = [check.statement for check in checks if not check.passed]
     assert (not failed) is holds, failed
     await mode.apply(dut, BED)
     made = next(text for text in dut.inputs if "type vlan" in text)

@@ -33,22 +33,22 @@ def contents(reads: Sequence[ReadRun], reports: Sequence[RunReport]) -> Contents
     return Contents(words, (_list(variants), *(_map(name, read, of_pair, darkest) for name, read, of_pair in variants)), {})
 
 
-def _list(found: Sequence[tuple[str, ReadRun, dict[Pair, Group]]]) -> Table:
-    several = len(found) > 1
+def _list(matrices: Sequence[tuple[str, ReadRun, dict[Pair, Group]]]) -> Table:
+    several = len(matrices) > 1
     heads = [Column("client"), Column("server")]
-    for name, _, _ in found:
+    for name, _, _ in matrices:
         before, slug = (name, f"{name}_") if several else ("", "")
         unit = chosen_rate() or _GOODPUT
         heads += [
             Column(before, "goodput_bps", unit, f"{slug}{_in_name(unit)}"),
             Column(f"{before}: retries".removeprefix(": "), "retransmits", COUNT, f"{slug}retries"),
         ]
-    ratios = _ratios(found)
+    ratios = _ratios(matrices)
     heads += [Column("change", name="ratio", align="right")] if ratios is not None else []
     rows = []
-    for pair in dict.fromkeys(pair for _, _, of_pair in found for pair in of_pair):
+    for pair in dict.fromkeys(pair for _, _, of_pair in matrices for pair in of_pair):
         cells: list[Cell] = []
-        for _, read, of_pair in found:
+        for _, read, of_pair in matrices:
             cells += [_value(of_pair.get(pair), read, "goodput_bps"), _value(of_pair.get(pair), read, "retransmits")]
         if ratios is not None:
             cells.append(f"{ratios[pair]:.2f} ×" if pair in ratios else "")
@@ -56,11 +56,11 @@ def _list(found: Sequence[tuple[str, ReadRun, dict[Pair, Group]]]) -> Table:
     return Table("pairs", "Goodput between every two hosts, one pair at a time", tuple(heads), tuple(rows), first="")
 
 
-def _ratios(found: Sequence[tuple[str, ReadRun, dict[Pair, Group]]]) -> dict[Pair, float] | None:
+def _ratios(matrices: Sequence[tuple[str, ReadRun, dict[Pair, Group]]]) -> dict[Pair, float] | None:
     """Return goodput after ÷ before of each pair that has both; None unless there are exactly two variants."""
-    if len(found) != BEFORE_AND_AFTER:
+    if len(matrices) != BEFORE_AND_AFTER:
         return None
-    (_, old, before), (_, new, after) = found
+    (_, old, before), (_, new, after) = matrices
     out: dict[Pair, float] = {}
     for pair in before.keys() & after.keys():
         first, last = _value(before[pair], old, "goodput_bps"), _value(after[pair], new, "goodput_bps")
@@ -69,14 +69,14 @@ def _ratios(found: Sequence[tuple[str, ReadRun, dict[Pair, Group]]]) -> dict[Pai
     return out
 
 
-def _change_words(found: Sequence[tuple[str, ReadRun, dict[Pair, Group]]]) -> Sequence[str]:
+def _change_words(matrices: Sequence[tuple[str, ReadRun, dict[Pair, Group]]]) -> Sequence[str]:
     """Return a sentence with the smallest and the largest change between two variants; nothing without a pair that has both."""
-    ratios = _ratios(found)
+    ratios = _ratios(matrices)
     if not ratios:
         return ()
     least, most = min(ratios, key=lambda pair: ratios[pair]), max(ratios, key=lambda pair: ratios[pair])
     ends = " to ".join(f"{ratios[pair]:.2f} × ({pair[0]} to {pair[1]})" for pair in dict.fromkeys((least, most)))
-    return (f"goodput of {found[1][0]} ÷ {found[0][0]}: {ends}",)
+    return (f"goodput of {matrices[1][0]} ÷ {matrices[0][0]}: {ends}",)
 
 
 def _map(name: str, read: ReadRun, of_pair: dict[Pair, Group], darkest: float | None) -> Table:
