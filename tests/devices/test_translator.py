@@ -44,6 +44,22 @@ repeats: 1
 disturbed: count
 watch: []
 """
+LIMITS = """
+experiment: translated
+testbed: {lab: three-node}
+factors: {mode: [router], nat64: ["2001:db8:64::/96"]}
+workloads:
+  - search: {GOALS, frame_sizes: [84], lowest: 50pps, highest: 400pps, warmup: 0s, drain: 100ms, links: [[a]]}
+  - latency: {frame_sizes: [84], rate: 400pps, shares: [100%], duration: 300ms, warmup: 0s, drain: 100ms, links: [[a]]}
+  - loadtest:
+      {frame_sizes: [128], warmup_rate: 100pps, warmup: 200ms, rampup: 3s, hold: 0s, line_rate: 500kbit/s, drain: 100ms, links: [[a]]}
+  - soak: {frame_sizes: [84], rate: 400pps, share: 100%, duration: 3s, warmup: 0s, drain: 100ms, links: [[a]]}
+  - rfc2544: {tests: [throughput, latency], frame_sizes: [84], scale: 0.001, width: 0.5, latency_repeats: 1, directions: both, links: [[a]]}
+order: as-written
+repeats: 1
+disturbed: count
+watch: []
+""".replace("GOALS", "goals: [{name: all, loss: 0%, exceed: 0%, final: 200ms, sum: 200ms, width: 50%, initial: 200ms, steps: 1}]")
 STATE = "ip -o link; ip address; ip route show table all; ip -6 route; nft list ruleset; sysctl -a 2>/dev/null | grep -E 'disable_ipv6|forwarding'"
 
 
@@ -100,6 +116,28 @@ def test_the_state_of_a_translator_with_masquerade_tcp_and_many_flows_are_measur
     assert found["iperf3"]["figures"]["a"]["goodput_bps"] > 0
     (flow,) = found["sweep"]["flows"]
     assert flow["received_frames"] == flow["sent_frames"] == 150
+
+
+def test_limits_latency_and_long_loads_are_measured_through_a_translator(
+    dutlab: Dutlab, experiment: Callable[[str], str], standing_lab: str, tmp_path: Path
+) -> None:
+    done = dutlab("run", experiment(LIMITS), "--lab", standing_lab)
+    assert done.returncode == 0, done.stderr
+    found = {r["cell"]["setting"]["kind"]: r for r in records(only_run(tmp_path))}
+    assert {kind: r["status"] for kind, r in found.items()} == dict.fromkeys(
+        ("search", "latency", "loadtest", "soak", "rfc2544"), "measured"
+    ), done.stderr
+    for kind in ("latency", "loadtest", "soak"):
+        for flow in found[kind]["flows"]:
+            longer = 20 if flow["link"] == "a.back" else -20
+            assert flow["balances"] and flow["received_frames"] > 0, (kind, flow)
+            assert flow["received_bytes"] == flow["received_frames"] * (flow["mean_frame_bytes"] + longer), (kind, flow)
+    assert [flow["link"] for flow in found["loadtest"]["flows"]] == ["a", "a.back"]
+    assert 0 < found["search"]["figures"]["a"]["all/lower_pps"] <= 400
+    suite = found["rfc2544"]
+    assert suite["figures"]["a"]["max_pps"] > 0 and suite["tables"]["arrivals"][0]["trials"] >= 2
+    if "throughput_pps" in suite["figures"]["a"]:  # a busy machine may lose a frame at any rate
+        assert suite["figures"]["a"]["latency_p50_ns"] > 0
 
 
 def test_a_translator_that_ends_voids_its_trial_and_after_kill_9_undo_ends_it(

@@ -10,6 +10,7 @@ import pytest
 
 from dutlab.doubts import DoubtKind
 from dutlab.methods import ledger
+from dutlab.spec.wire_form import WireForm
 from engine_agent import SCHEMA, NeighbourlyHost, asked, offer
 
 pytestmark = pytest.mark.timing
@@ -86,6 +87,28 @@ async def test_between_machines_the_offset_of_their_clocks_is_measured_and_bound
     assert int(outcome.facts["sink_clock_ahead_ns"]) == -source_ahead_ns
     assert outcome.flows[0].latency_error_ns == error_ns
     assert [d.kind for d in outcome.doubts] == [DoubtKind.LATENCY_ROUGH], "a median of 2 ns is not known by such clocks"
+
+
+async def test_on_a_stick_one_port_sends_and_receives_and_its_clock_is_the_only_one(engine, tmp_path):
+    outcome = await engine(sink=OtherMachine).through(WireForm(vlans=(10, 20))).offer(offer())
+    (log,) = asked(tmp_path)
+    assert [request["port"] for request in log if request["op"] == "open"] == ["source:eth-a"]
+    (plan,) = (request["send"]["streams"][0] for request in log if "send" in request)
+    assert plan["vlans"] == [{"id": 10}]
+    assert outcome.flows[0].balances and "clock_error_ns" not in outcome.facts
+    assert not outcome.flows[0].places
+
+
+@pytest.mark.parametrize(("counted", "told"), [(60, 64), (64, 64), (61, 61)])
+async def test_a_tag_that_a_port_removes_before_it_counts_belongs_to_the_received_bytes(engine, counted, told):
+    twist = f"""
+    if op == 'settle': ok['streams'][0]['received_bytes'] = {counted} * ok['streams'][0]['received']
+    """
+    on_a_stick = engine(twist.strip()).through(WireForm(vlans=(10, 20)))
+    (flow,) = (await on_a_stick.offer(offer())).flows
+    assert flow.received_bytes == told * flow.received_frames
+    (plain,) = (await engine(twist.strip()).offer(offer())).flows
+    assert plain.received_bytes == counted * plain.received_frames
 
 
 async def test_who_timed_the_frames_is_in_the_flow_and_a_cards_error_is_that_of_the_latency(engine):

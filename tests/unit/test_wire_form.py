@@ -1,4 +1,4 @@
-"""Frames that are not as the testbed describes the link: sent as IPv6 and received as IPv4."""
+"""Frames that are not as the testbed describes the link: sent as IPv6 and received as IPv4, or in two VLANs of one cable."""
 
 from __future__ import annotations
 
@@ -99,11 +99,26 @@ def test_a_prefix_has_96_bits_of_which_eight_are_zero(level, is_prefix):
     [
         ("three-node", f'nat64: ["off", "{PREFIX}"]', "sweep: {frame_sizes: [84, 1498], links: [[a]]}", []),
         ("three-node", f'nat64: ["{PREFIX}"]', "iperf3: {links: [[a]]}", []),
+        ("three-node", 'vlan: ["off", 10 20]', "sweep: {frame_sizes: [68, 1518], links: [[a]]}", []),
         ("three-node", f'nat64: ["{PREFIX}"]', "sweep: {frame_sizes: [83], links: [[a]]}", ["7:27 workloads.0.sweep.frame_sizes.0 unfit"] * 2),
         ("three-node", f'nat64: ["{PREFIX}"]', "sweep: {frame_sizes: [1499], links: [[a]]}", ["7:27 workloads.0.sweep.frame_sizes.0 unfit"]),
+        ("three-node", "vlan: [10 20]", "sweep: {frame_sizes: [67], links: [[a]]}", ["7:27 workloads.0.sweep.frame_sizes.0 unfit"]),
+        ("three-node", f'nat64: ["{PREFIX}"]', "rfc2544: {tests: [throughput, latency], frame_sizes: [84], links: [[a]]}", []),
+        ("three-node", "vlan: [10 20]", "rfc2544: {tests: [throughput, latency], frame_sizes: [68], links: [[a]]}", []),
+        ("three-node", 'vlan: ["off"]', "rfc2544: {tests: [throughput, reset], networks: [1, 256], links: [[a]]}", []),
+        (
+            "three-node", "vlan: [10 20]",
+            "rfc2544: {tests: [throughput, reset], networks: [1, 256], modifiers: [routing], frame_sizes: [68], links: [[a]]}",
+            [f"7:{place} unfit" for place in (
+                "35 workloads.0.rfc2544.tests.1", "57 workloads.0.rfc2544.networks.1", "63 workloads.0.rfc2544.modifiers",
+            )],
+        ),
         ("three-node", f'nat64: ["{PREFIX}"]', "path-mtu: {links: [[a]]}", ["7:5 workloads.0.path-mtu unfit"]),
+        ("three-node", "vlan: [10 20]", "iperf3: {links: [[a]]}", ["7:5 workloads.0.iperf3 unfit"]),
         ("three-node", f'nat64: ["{PREFIX}"]', "iperf3: {links: [[a]], server: dut}", ["7:5 workloads.0.iperf3 unfit"]),
         ("three-node", f'nat64: ["{PREFIX}"]', "sweep: {frame_sizes: [84], links: [[a]], generator: trafgen}", ["7:5 workloads.0.sweep unfit"]),
+        ("three-node", "vlan: [10 20]", "sweep: {frame_sizes: [84], links: [[a]], generator: trafgen}", ["7:5 workloads.0.sweep unfit"]),
+        ("three-node", "vlan: [10 20]", "sweep: {frame_sizes: [84], links: [[a]], traffic: {vlans: [5]}}", ["7:5 workloads.0.sweep unfit"]),
         (
             "three-node", f'nat64: ["{PREFIX}"]',
             "sweep: {frame_sizes: [84], links: [[a]], traffic: {flows: {count: 2, sources: 10.0.0.0/8, source_addresses: 2}}}",
@@ -111,7 +126,11 @@ def test_a_prefix_has_96_bits_of_which_eight_are_zero(level, is_prefix):
         ),
         ("three-node", 'nat64: ["64:ff9b::/96"]', "sweep: {frame_sizes: [84], links: [[a]]}", ["5:3 factors.nat64 unfit"] * 2),
         ("two-port-ipv6", f'nat64: ["{PREFIX}"]', "sweep: {frame_sizes: [84]}", ["5:3 factors.nat64 unfit"]),
+        ("dual-stack", "vlan: [10 20]", "sweep: {frame_sizes: [88]}", ["5:3 factors.vlan unfit"] * 2),
         ("three-node", 'nat64: ["2001:db8::/64"]', "sweep: {frame_sizes: [84]}", ["5:11 factors.nat64.0 invalid"]),
+        ("three-node", "vlan: [10 10]", "sweep: {frame_sizes: [84]}", ["5:10 factors.vlan.0 invalid"]),
+        ("three-node", "vlan: [0 4095]", "sweep: {frame_sizes: [84]}", ["5:10 factors.vlan.0 invalid"]),
+        ("three-node", "vlan: [10]", "sweep: {frame_sizes: [84]}", ["5:10 factors.vlan.0 invalid"]),
     ],
 )  # fmt: skip
 def test_what_cannot_be_sent_in_a_form_is_refused_at_its_place(lab, factor, workload, expected):
@@ -122,7 +141,7 @@ def test_what_cannot_be_sent_in_a_form_is_refused_at_its_place(lab, factor, work
         assert experiment_of(text.encode(), Path("e.yaml"))
 
 
-async def test_only_the_source_sends_ipv6():
+async def test_only_the_source_sends_ipv6_and_on_a_stick_its_port_is_both_ends():
     asked = []
 
     async def next_hop(host, interface, address):
@@ -133,12 +152,14 @@ async def test_only_the_source_sends_ipv6():
 
     async def way(form, *, reverse):
         of = await direction_of(hosts, LAB, "a", next_hop=next_hop, form=form, reverse=reverse)
-        return str(of.sends_on), str(of.receives_on), of.source, of.destination
+        return str(of.sends_on), str(of.receives_on), of.source, of.destination, of.vlan
 
-    translated = WireForm(nat64=IPv6Network(PREFIX))
-    assert await way(translated, reverse=False) == ("source:eth-a", "sink:eth-a", SOURCE_6, SINK_6)
-    assert await way(translated, reverse=True) == ("sink:eth-a", "source:eth-a", "172.16.10.2", "172.16.0.2")
-    assert asked == [("eth-a", "2001:db8:64::ac10:1"), ("eth-a", "172.16.10.1")]
+    translated, tagged = WireForm(nat64=IPv6Network(PREFIX)), WireForm(vlans=(10, 20))
+    assert await way(translated, reverse=False) == ("source:eth-a", "sink:eth-a", SOURCE_6, SINK_6, None)
+    assert await way(translated, reverse=True) == ("sink:eth-a", "source:eth-a", "172.16.10.2", "172.16.0.2", None)
+    assert await way(tagged, reverse=False) == ("source:eth-a", "source:eth-a", "172.16.0.2", "172.16.10.2", 10)
+    assert await way(tagged, reverse=True) == ("source:eth-a", "source:eth-a", "172.16.10.2", "172.16.0.2", 20)
+    assert asked == [("eth-a", "2001:db8:64::ac10:1"), ("eth-a", "172.16.10.1"), ("eth-a", "172.16.0.1"), ("eth-a", "172.16.0.1")]
 
 
 def nat64(mode="router"):
@@ -194,23 +215,64 @@ async def test_the_undo_of_a_translator_restores_what_it_found_and_a_prefix_in_u
             await mode.undo(AnsweringHost(answers), BED)
 
 
-def test_a_translator_is_combined_with_rules_but_with_no_other_change_of_a_mode():
+@pytest.mark.parametrize(
+    ("inner", "outer", "past", "holds"),
+    [  # (came in, left) of the inner VLAN and of the outer one, for ten frames each way
+        ((10, 10), (10, 10), 0, True), ((11, 10), (10, 14), 4, True), ((9, 10), (10, 10), 0, False), ((10, 9), (10, 10), 0, False),
+        ((10, 10), (9, 10), 0, False), ((10, 10), (10, 9), 0, False), ((10, 10), (10, 10), 10, False), ((0, 0), (0, 0), 0, False),
+    ],
+)  # fmt: skip
+async def test_a_stick_is_in_force_if_both_vlans_carry_the_frames_and_the_other_port_none(inner, outer, past, holds):
+    source = AnsweringHost({"address": "02:00:00:00:00:01\n"}, "source")
+    (change,) = changes_of({"vlan": "10 20"}, {"source": source})
+    mode = change.of(family("linux").modes["router"])
+    lines = {n: f"3: dutlab-v0{way}@in-a: <UP>\n    vlan protocol 802.1Q id {n} <REORDER_HDR>\n" for n, way in ((10, "i"), (20, "o"))}
+    counts = [(1,) * 6, [1 + of for of in (*inner, *outer, 0, past)]]  # rx and tx of the inner VLAN, the outer one, and the outer port
+    dut = AnsweringHost({
+        "dutlab-v0i up": lines[10], "dutlab-v0o up": lines[20], "ip_forward": "1",
+        "statistics": ["\n".join(map(str, of)) for of in counts],
+    })  # fmt: skip
+    flow = replace(SENT, source=ip_address("172.16.0.2"), destination=ip_address("172.16.10.2"))
+    checks = await mode.verify(dut, BED, FormedFrames(flow=flow))
+    failed = [check.statement for check in checks if not check.passed]
+    assert (not failed) is holds, failed
+    await mode.apply(dut, BED)
+    made = next(text for text in dut.inputs if "type vlan" in text)
+    assert "ip link add link in-a name dutlab-v0o type vlan id 20" in made and "172.16.10.2 lladdr 02:00:00:00:00:01" in made
+    with pytest.raises(HostError):
+        await mode.undo(dut, BED)  # both ports exist by now
+
+
+def test_a_translator_and_a_stick_are_combined_with_rules_but_not_with_each_other():
     (translator,) = changes_of({"nat64": PREFIX}, {})
+    (stick,) = changes_of({"vlan": "10 20"}, {})
+    (pppoe,) = changes_of({"pppoe": "on"}, {})
+    (shaper,) = changes_of({"shaper": "cake 1M"}, {})
     modes = family("linux").modes
-    assert translator.of(modes["filter-default"]).name == "filter-default"
-    others = [changes_of({name: level}, {})[0] for name, level in (("pppoe", "on"), ("shaper", "cake 1M"), ("flowtable", "software"))]
-    for mode in (modes["filter-own"], *(other.of(modes["router"]) for other in others)):
+    assert stick.of(shaper.of(modes["filter-default"])).name == "filter-default"
+    for change, mode in (
+        (translator, shaper.of(modes["router"])), (translator, modes["filter-own"]), (stick, translator.of(modes["nat"])),
+        (stick, pppoe.of(modes["router"])),
+    ):  # fmt: skip
         with pytest.raises(InputError):
-            translator.of(mode)
+            change.of(mode)
 
 
-async def test_what_a_host_lacks_for_a_translator_is_named_before_anything_is_changed():
-    lacking = AnsweringHost({"command -v": "tayga\n", "/dev/net/tun": "it has no /dev/net/tun\n"})
+async def test_what_a_host_lacks_for_a_translator_or_a_stick_is_named_before_anything_is_changed():
+    lacking = AnsweringHost({"command -v": "tayga\n", "/dev/net/tun": "it has no /dev/net/tun\n", "8021q": (1, "")})
     (translator,) = changes_of({"nat64": PREFIX}, {})
+    (stick,) = changes_of({"vlan": "10 20"}, {})
     assert len(await translator.faults(lacking, BED)) == 3  # the program, the device, and a source that no command reaches
+    assert len(await stick.faults(lacking, BED)) == 2
+
+
+def test_the_source_of_a_translated_link_has_ipv6_and_its_sink_ipv4():
+    ends = ip_address("172.16.0.2"), ip_address("172.16.10.2")
+    assert WireForm(nat64=IPv6Network(PREFIX)).ends(*ends) == (ip_address(SOURCE_6), ends[1])
+    assert WireForm(vlans=(10, 20)).ends(*ends) == ends
 
 
 async def test_pings_do_not_prove_a_form():
-    prober = ProbesByEnds(FormedFrames(), Ping({}, LAB), LAB, frozenset()).through(WireForm(nat64=IPv6Network(PREFIX)))
+    prober = ProbesByEnds(FormedFrames(), Ping({}, LAB), LAB, frozenset()).through(WireForm(vlans=(10, 20)))
     with pytest.raises(MeasurementError):
         await prober.probe(["a"])

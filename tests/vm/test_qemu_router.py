@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 import subprocess
 from pathlib import Path
 
@@ -54,6 +56,46 @@ def test_it_routes_translates_and_filters_every_frame_and_comes_back_from_a_pani
     lost = run / "trials" / "0001.host-lost-1"
     assert record_in(lost / "record.json")["status"] == "failed"
     assert "Kernel panic" in (lost / "raw" / "console-dut.txt").read_text(errors="replace")
+
+
+STICK = """
+experiment: stick
+testbed: {lab: qemu-router}
+factors: {mode: [router, filter-default, nat], vlan: [10 20]}
+order: as-written
+repeats: 1
+disturbed: count
+workloads:
+  - sweep: {frame_sizes: [68, 1518], rates: [200pps], duration: 500ms, links: [[a]]}
+watch: []
+"""
+
+
+def test_on_a_stick_each_frame_comes_in_one_vlan_and_leaves_in_the_other_and_undo_after_kill_9_deletes_both(
+    dutlab: Dutlab, qemu_router: str, tmp_path: Path
+) -> None:
+    (tmp_path / "e.yaml").write_text(STICK)
+    done = dutlab("run", "e.yaml", "--lab", qemu_router)
+    assert done.returncode == 0, done.stderr
+    found = records(only_run(tmp_path))
+    assert [r["status"] for r in found] == ["measured"] * 6, done.stderr
+    for record in found:
+        (flow,) = record["flows"]
+        assert (flow["sent_frames"], flow["received_frames"]) == (100, 100), record["cell"]
+        assert flow["received_bytes"] == 100 * flow["mean_frame_bytes"], "with the tag, which the source's port removes"
+        assert flow["sources"] == ["172.16.10.1" if record["cell"]["mode"] == "nat" else "172.16.0.2"]
+        counters = record["counters"]["dut"]
+        assert counters["dutlab-v0i_rx_packets"] >= 100 and counters["dutlab-v0o_tx_packets"] >= 100, counters
+        assert counters.get("out-a_tx_packets", 0) < 100, counters
+    (tmp_path / "long.yaml").write_text(STICK.replace("router, filter-default, nat", "filter-default").replace("500ms", "60s"))
+    with dutlab.begin("run", "long.yaml", "--lab", qemu_router, "--runs", "again") as running:
+        assert eventually(lambda: started(tmp_path / "again") or running.poll() is not None, LIMIT_S) and running.poll() is None
+        os.kill(running.pid, signal.SIGKILL)
+        running.wait(LIMIT_S)
+    assert "dutlab-v0o" in in_guest(qemu_router, "dut", "ip -brief link")
+    (run,) = (tmp_path / "again").iterdir()
+    undone = dutlab("undo", str(run))
+    assert undone.returncode == 0, undone.stderr
 
 
 WATCH = """

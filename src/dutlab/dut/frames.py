@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from dutlab.dut.mode import Check, Prober, SeenProbe, UdpFlow
 from dutlab.spec.links import Link
@@ -44,6 +45,20 @@ async def passed(prober: Prober, links: Mapping[str, Link], *, reverse: bool = F
             break
         probes |= zip(short, await prober.probe(short, reverse=reverse), strict=True)
     return list(probes.values())
+
+
+@dataclass
+class ProbeRecorder:
+    """Prober that keeps what it saw."""
+
+    prober: Prober
+    seen: list[SeenProbe] = field(default_factory=list)
+
+    async def probe(self, links: Sequence[str], *, reverse: bool = False) -> list[SeenProbe]:
+        """Probe, and keep the results."""
+        probes = await self.prober.probe(links, reverse=reverse)
+        self.seen += probes
+        return probes
 
 
 def everything_came(seen: SeenProbe) -> bool:

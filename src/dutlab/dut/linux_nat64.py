@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from ipaddress import IPv4Interface, IPv4Network, IPv6Network
 
 from dutlab.dut import tunnel_processes
+from dutlab.dut.frames import ProbeRecorder
 from dutlab.dut.linux import LinuxMode
-from dutlab.dut.mode import Check, FormingProber, Mode, Prober, SeenProbe, UndoStep
+from dutlab.dut.mode import Check, FormingProber, Mode, Prober, UndoStep
 from dutlab.errors import HostError, InputError
 from dutlab.hosts.host import Host
 from dutlab.hosts.programs import IP, STDBUF, SYSCTL, TASKSET, TAYGA, missing_on
@@ -160,7 +161,7 @@ class Nat64Mode:
         """Check the mode, the version of IP at both ends of the links, and that the TUN carried the frames. Raises HostError."""
         if not isinstance(prober, FormingProber):
             raise HostError("the mode cannot be verified without the engine's frames", host=dut.name)
-        recorder, before = _Recorder(prober.through(WireForm(nat64=self.by.prefix))), await _carried(dut)
+        recorder, before = ProbeRecorder(prober.through(WireForm(nat64=self.by.prefix))), await _carried(dut)
         checks = list(await self.mode.verify(dut, testbed, recorder))
         checks += await self._running(dut)
         after = await _carried(dut)
@@ -209,20 +210,6 @@ class Nat64Mode:
             return ""  # faults() refuses such a link
         to, via = embedded_network(self.by.prefix, sink), embedded_interface(self.by.prefix, gateway).ip
         return f"ip -6 route replace {to} via {via} dev {shlex.quote(link.source.interface)}\n"
-
-
-@dataclass
-class _Recorder:
-    """Prober that keeps the probes that arrived."""
-
-    prober: Prober
-    seen: list[SeenProbe] = field(default_factory=list)
-
-    async def probe(self, links: Sequence[str], *, reverse: bool = False) -> list[SeenProbe]:
-        """Probe, and keep the results."""
-        probes = await self.prober.probe(links, reverse=reverse)
-        self.seen += probes
-        return probes
 
 
 def _off(port: str) -> str:

@@ -12,12 +12,13 @@ from dutlab.dut.linux_flowtable import Flowtable
 from dutlab.dut.linux_nat64 import Nat64
 from dutlab.dut.linux_pppoe import Pppoe
 from dutlab.dut.linux_shaper import Shaper
+from dutlab.dut.linux_stick import Stick
 from dutlab.dut.mode import Mode
 from dutlab.hosts.host import Host
 from dutlab.spec.factors import OFF
 from dutlab.spec.testbed import Testbed
 from dutlab.spec.translation import prefix_of
-from dutlab.spec.wire_form import NAT64
+from dutlab.spec.wire_form import NAT64, VLAN, vlans_of
 
 
 class ModeChange(Protocol):
@@ -30,10 +31,10 @@ class ModeChange(Protocol):
         """Return the changed mode. Raises InputError for a mode that does not support the change."""
 
 
-ORDER = ("flowtable", "shaper", "pppoe", NAT64)
+ORDER = ("flowtable", "shaper", "pppoe", NAT64, VLAN)
 """Order in which the changes wrap a mode: a flowtable is part of its ruleset, and a shaper needs the ports of a PPPoE session.
 
-NAT64 is combined with none of them.
+NAT64 and VLANs are not combined with PPPoE or with each other.
 """
 
 
@@ -45,6 +46,8 @@ def changes_of(levels: Mapping[str, str], hosts: Mapping[str, Host], cores: Sequ
 def _made(name: str, level: str, hosts: Mapping[str, Host], cores: Sequence[int]) -> ModeChange:
     if name == "pppoe":
         return Pppoe(hosts)
+    if name == VLAN and (ids := vlans_of(level)) is not None:
+        return Stick(*ids, hosts)
     if name == NAT64 and (prefix := prefix_of(level)) is not None:
         return Nat64(prefix, hosts, cores)
     return Shaper.from_level(level) if name == "shaper" else Flowtable(hardware=level == "hardware")

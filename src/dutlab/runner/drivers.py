@@ -74,10 +74,13 @@ def driver_of(
 
     async def by_method(cell: Cell) -> Measured:
         method: Method = named(plug.method)
-        plain = site.engine.through(form(cell)) if cell.generator is None else generators[cell.generator]
+        of = form(cell)
+        plain = site.engine.through(of) if cell.generator is None else generators[cell.generator]
         generator = undisturbed(plain)
         if plug.load is not LoadPattern.SEVERAL:  # a trial of one load is repeated as a whole if it was disturbed
             generator = replace(generator, most_again=0)
-        return generator.counted(await method(replace(bench, generator=generator, plain=plain, again=generator.most_again), cell))
+        addresses = {link: of.ends(*ends) for link, ends in bench.addresses.items()}
+        tools = replace(bench, generator=generator, plain=plain, again=generator.most_again, addresses=addresses)
+        return generator.counted(await method(tools, cell))
 
     return by_tool if plug.tool else by_method

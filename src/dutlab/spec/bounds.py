@@ -23,6 +23,8 @@ class LinkBounds:
     ipv6: bool = False
     translated: bool = False
     """True if a level of the experiment sends its frames as IPv6, although its addresses are of IPv4."""
+    tag_bytes: int = 0
+    """Length of the tags of VLANs that a level of the experiment adds to frames."""
     ends: tuple[str, ...] = ("source", "sink")
     """Hosts where traffic starts and ends."""
     hosts: tuple[str, ...] = ("source", "dut", "sink")

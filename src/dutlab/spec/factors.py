@@ -22,7 +22,7 @@ from dutlab.spec.model import SpecModel, ValueFault, did_you_mean, fault
 from dutlab.spec.translation import MOST_MTU as TRANSLATED_MTU
 from dutlab.spec.translation import prefix_fault, prefixes_of
 from dutlab.spec.tunnels import MOST_TUNNELS
-from dutlab.spec.wire_form import NAT64
+from dutlab.spec.wire_form import NAT64, TAG_BYTES, VLAN, is_tagged, vlans_fault
 from dutlab.units import Seconds
 
 MODE, MTU, TUNNELS, TRANSCEIVERS = "mode", "mtu", "tunnels", "transceivers"
@@ -78,6 +78,7 @@ KNOBS: Mapping[str, KnobKind] = {
     "shaper": KnobKind(
         r"off|(cake|fq_codel|fifo) [0-9]{1,6}([.][0-9]{1,3})? ?[kMG](bit/s)?", "off, or a queue and a rate, as cake 50Mbit/s", of_mode=True
     ),
+    VLAN: KnobKind(r"off|[0-9]{1,4} [0-9]{1,4}", "off, or the VLANs of the source's network and of the sink's, as 10 20", of_mode=True),
     TUNNELS: KnobKind(
         r"0|[1-9][0-9]{0,3}",
         f"1 to {MOST_TUNNELS} a link; 0 for a mode whose tunnels have no number",
@@ -89,7 +90,7 @@ KNOBS: Mapping[str, KnobKind] = {
 """Factors that dutlab sets and restores automatically, in addition to `sysctl.NAME`, which takes any text."""
 
 
-_FAULTS: Mapping[str, Callable[[str], str]] = {NAT64: prefix_fault}
+_FAULTS: Mapping[str, Callable[[str], str]] = {NAT64: prefix_fault, VLAN: vlans_fault}
 """Knob → function that returns the fault of a level which matches the knob's expression."""
 
 
@@ -329,17 +330,21 @@ def combinations(factors: object, exclude: object, most: int) -> int:
 
 
 def with_least_mtu(bounds: TestbedBounds, factors: object) -> TestbedBounds:
-    """Return the limits of links at the smallest MTU of the experiment, since frames must pass at each. PPPoE and NAT64 lower it too."""
+    """Return the limits of links at the smallest MTU of the experiment, since frames must pass at each. PPPoE and NAT64 lower it too.
+
+    A tag of a VLAN makes frames longer; their size includes it.
+    """
     levels = factors.get(MTU) if isinstance(factors, Mapping) else None
     mtus = [int(level) for level in map(level_text, as_sequence(levels)) if isinstance(level, str) and level.isdecimal()]
     dials = isinstance(factors, Mapping) and "on" in map(level_text, as_sequence(factors.get("pppoe")))
-    translated = bool(prefixes_of(factors))
+    translated, tags = bool(prefixes_of(factors)), TAG_BYTES if is_tagged(factors) else 0
     most = min(PPPOE_MTU if dials else LARGEST_MTU, TRANSLATED_MTU if translated else LARGEST_MTU)
     links = {
         name: replace(
             link,
             mtu=min([*(mtus or [link.mtu]), most]),
             translated=translated and link.through_dut,
+            tag_bytes=tags if link.through_dut else 0,
         )
         for name, link in bounds.items()
     }

@@ -14,8 +14,8 @@ from dutlab.spec.known import FAMILY_MODES, MDRAID, ROLES, RUN_ENGINE, STARTS_PR
 from dutlab.spec.level_misfits import level_misfits
 from dutlab.spec.model import FILE_CONTEXT, Loc, did_you_mean
 from dutlab.spec.shape import TestbedShape
-from dutlab.spec.translation import untranslatable, untranslatable_links
-from dutlab.spec.wire_form import NAT64
+from dutlab.spec.translation import prefixes_of, untranslatable, untranslatable_links
+from dutlab.spec.wire_form import NAT64, VLAN, is_tagged, unstackable_links, untaggable
 from dutlab.spec.workloads import Need, Workload, WorkloadModel
 from dutlab.spec.workloads.frames import FrameWorkload
 from dutlab.spec.workloads.setting import identity_of
@@ -38,6 +38,7 @@ def incompatibilities(experiment: Mapping[str, Any], bed: TestbedShape) -> Itera
     yield from (*_mode_misfits(factors, own, bed), *_no_array(arrays, bed))
     yield from level_misfits(experiment, bed)
     yield from ((("factors", NAT64), what) for what in untranslatable_links(factors, bed))
+    yield from ((("factors", VLAN), what) for what in unstackable_links(factors, bed))
     bed = replace(bed, bounds=with_least_mtu(bed.bounds, factors))
     workloads = experiment.get("workloads")
     whole: dict[int, WorkloadModel] = {}
@@ -64,7 +65,7 @@ def incompatibilities(experiment: Mapping[str, Any], bed: TestbedShape) -> Itera
         for loc, what in workload.incompatibilities(bed.bounds):
             yield ("workloads", i, workload.kind, *loc), what
         generator = _generator(workload, experiment, bed) if isinstance(workload, FrameWorkload) else None
-        yield from ((("workloads", i, workload.kind), what) for what in untranslatable(workload, generator, factors))
+        yield from ((("workloads", i, workload.kind, *loc), what) for loc, what in _of_form(workload, generator, factors))
         if isinstance(workload, FrameWorkload) and generator is not None:
             for loc, what in (*workload.beyond(generator, bed.bounds), *_not_at_ends(workload, generator, bed)):
                 yield ("workloads", i, workload.kind, *loc), what
@@ -139,6 +140,14 @@ def _needs_unmet(workload: WorkloadModel, bed: TestbedShape) -> Iterator[str]:
                 yield f"frames need Linux at both ends of link {name}; {', '.join(foreign)}: use iperf3"
             elif Need.TRANSIT in workload.needs and not bound.through_dut:
                 yield f"is about what the DUT does to frames, and link {name} goes through none"
+
+
+def _of_form(workload: WorkloadModel, generator: GeneratorModel | None, factors: object) -> Iterator[tuple[Loc, str]]:
+    """Yield (place in its body, reason) where a workload cannot be measured with the forms of frames that the factors have."""
+    yield from (((), what) for what in untranslatable(workload, generator, factors))
+    yield from (((), what) for what in untaggable(workload, generator, factors))
+    if prefixes_of(factors) or is_tagged(factors):
+        yield from workload.untried_forms()
 
 
 def _not_at_ends(workload: FrameWorkload, generator: GeneratorModel, bed: TestbedShape) -> Iterator[tuple[Loc, str]]:

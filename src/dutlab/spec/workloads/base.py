@@ -126,6 +126,10 @@ class WorkloadModel(SpecModel):
         """Yield (place in its body, reason) where links with these `bounds` cannot carry the workload."""
         return iter(())
 
+    def untried_forms(self) -> Iterator[tuple[Loc, str]]:
+        """Yield (place in its body, reason) for settings that do not support the frames of any of `forms`."""
+        return iter(())
+
     def unfit(self, written: Mapping[str, Any], bed: TestbedShape) -> Iterator[tuple[Loc, str]]:
         """Yield (place in its body, reason) where `bed` lacks something that the workload names; `written` is the experiment as written."""
         return iter(())

@@ -64,9 +64,9 @@ class FrameWorkload(WorkloadModel):
                         f"{mix.longest} bytes with FCS do not pass link {name}: its MTU of {bounds[name].mtu} carries {most}",
                     )
 
-    def too_short(self, traffic: Traffic, *, ipv6: bool) -> Iterator[tuple[Loc, str]]:
-        """Yield a fault for frames too short for the headers and the probe of `traffic`."""
-        least = traffic.shortest(ipv6=ipv6)
+    def too_short(self, traffic: Traffic, *, ipv6: bool, tag_bytes: int = 0) -> Iterator[tuple[Loc, str]]:
+        """Yield a fault for frames too short for the headers and the probe of `traffic`, and for further tags."""
+        least = traffic.shortest(ipv6=ipv6) + tag_bytes
         for i, mix in enumerate(self.frame_sizes):
             if mix.shortest < least:
                 yield ("frame_sizes", i), f"{mix.name}: a frame of this traffic has at least {least} bytes with FCS"
@@ -75,7 +75,7 @@ class FrameWorkload(WorkloadModel):
         """Yield faults of `traffic` with the links' IP version; `at` is the place of the extension headers."""
         versions = {ipv6 for name in self.driven(bounds) for ipv6 in bounds[name].ip_versions}
         for ipv6 in sorted(versions):
-            yield from self.too_short(traffic, ipv6=ipv6)
+            yield from self.too_short(traffic, ipv6=ipv6, tag_bytes=max(bounds[name].tag_bytes for name in self.driven(bounds)))
             for name, what in dict(misfit for mix in self.frame_sizes for misfit in traffic.misfits(mix.shortest, ipv6=ipv6)).items():
                 yield ("traffic", "vary", name), what
         if traffic.extension_headers and False in versions:

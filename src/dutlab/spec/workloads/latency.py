@@ -14,7 +14,7 @@ from dutlab.spec.fields import FrameRate, Share
 from dutlab.spec.generators import GeneratorFeature
 from dutlab.spec.mixes import FrameSizes, Mix
 from dutlab.spec.model import Loc, fault
-from dutlab.spec.wire_form import NAT64
+from dutlab.spec.wire_form import NAT64, VLAN
 from dutlab.spec.workloads.base import WorkloadDrive
 from dutlab.spec.workloads.frames import CarryingTraffic, TimedFrames, each_once
 from dutlab.spec.workloads.setting import CarryingSetting, DrainSaid, DurationSaid, NotNegative, PositiveRate, Setting, WarmupSaid, Words
@@ -45,7 +45,7 @@ class LatencyWorkload(CarryingTraffic, TimedFrames):
 
     features: ClassVar[tuple[tuple[Loc, GeneratorFeature], ...]] = (((), GeneratorFeature.RATE), ((), GeneratorFeature.LATENCY))
     setting: ClassVar[type[Setting]] = LatencySetting
-    forms: ClassVar[frozenset[str]] = frozenset({NAT64})
+    forms: ClassVar[frozenset[str]] = frozenset({NAT64, VLAN})
 
     frame_sizes: FrameSizes = Field(default_factory=lambda: (Mix.model_validate(64),))
     rate: FrameRate | None = None

@@ -18,7 +18,7 @@ from dutlab.spec.generators import GeneratorFeature
 from dutlab.spec.mixes import FrameSizes, Mix
 from dutlab.spec.model import Loc, fault_of_key
 from dutlab.spec.traffic import MOST_FLOWS, Directions, FlowSet, Traffic
-from dutlab.spec.wire_form import NAT64
+from dutlab.spec.wire_form import NAT64, VLAN
 from dutlab.spec.workloads.base import LONGEST_TRIAL, WorkloadDrive
 from dutlab.spec.workloads.frames import ROUNDING, CarryingTraffic, FramesAround, each_once, outside
 from dutlab.spec.workloads.setting import (
@@ -102,7 +102,7 @@ class LoadtestWorkload(CarryingTraffic, FramesAround):
     """Warm-up at a low rate, linear ramp from 0 to a target, and hold, read once a second."""
 
     setting: ClassVar[type[Setting]] = LoadtestSetting
-    forms: ClassVar[frozenset[str]] = frozenset({NAT64})
+    forms: ClassVar[frozenset[str]] = frozenset({NAT64, VLAN})
 
     frame_sizes: FrameSizes = Field(default_factory=lambda: (Mix.model_validate("imix"),))
     flows: tuple[_Flows, ...] | None = None

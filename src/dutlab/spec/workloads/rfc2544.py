@@ -19,6 +19,7 @@ from dutlab.spec.generators import GeneratorFeature
 from dutlab.spec.mixes import FrameSizes, Mix
 from dutlab.spec.model import Loc, fault
 from dutlab.spec.traffic import EXTENSION_SETS, HOP_BY_HOP, NO_HEADERS, Directions, Traffic
+from dutlab.spec.wire_form import NAT64, VLAN
 from dutlab.spec.workloads.base import LONGEST_TRIAL, Need, WorkloadDrive
 from dutlab.spec.workloads.frames import FrameWorkload, each_once, outside
 from dutlab.spec.workloads.search_loads import (
@@ -138,6 +139,7 @@ class Rfc2544Workload(FrameWorkload):
 
     needs: ClassVar[frozenset[Need]] = frozenset({Need.FRAMES, Need.TRANSIT})
     setting: ClassVar[type[Setting]] = Rfc2544Setting
+    forms: ClassVar[frozenset[str]] = frozenset({NAT64, VLAN})
 
     tests: tuple[Benchmark, ...] = USUAL_TESTS
     frame_sizes: FrameSizes = Field(default_factory=lambda: tuple(Mix.model_validate(n) for n in RFC2544_FRAME_SIZES))
@@ -269,6 +271,22 @@ class Rfc2544Workload(FrameWorkload):
             yield ("networks",), f"more networks than one take routes, and link {bridged[0]} goes through none that routes"
         for i, headers in enumerate(self.extension_headers):
             yield from self.misfits_of(Traffic(extension_headers=EXTENSION_SETS[headers]), bounds, ("extension_headers", i))
+
+    def untried_forms(self) -> Iterator[tuple[Loc, str]]:
+        """Yield the settings that change the DUT, or frames to addresses that are not those of the links."""
+        if Benchmark.RESET in self.tests:
+            yield (
+                ("tests", self.tests.index(Benchmark.RESET)),
+                "a reset removes and restores the DUT's own ports only; leave it out of tests",
+            )
+        for i, count in enumerate(self.networks):
+            if count > 1:
+                yield ("networks", i), "frames to several networks were not tried in another form; write networks: [1]"
+        for i, headers in enumerate(self.extension_headers):
+            if headers != NO_HEADERS:
+                yield ("extension_headers", i), "extension headers were not tried in another form; leave them out"
+        if self.modifiers:
+            yield ("modifiers",), "modifiers were not tried with frames of another form; leave them out"
 
     def asks(self) -> Iterator[tuple[Loc, GeneratorFeature]]:
         """Yield also the features of each test: rates, latency, a change of the rate, readings of each second, bursts."""

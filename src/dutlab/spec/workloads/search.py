@@ -18,7 +18,7 @@ from dutlab.spec.generators import GeneratorFeature
 from dutlab.spec.goals import FIRST_TRIALS, WIDTH, Goal, checked, goal_faults, goals_named
 from dutlab.spec.mixes import FrameSizes, Mix
 from dutlab.spec.model import Loc, SpecModel, fault
-from dutlab.spec.wire_form import NAT64
+from dutlab.spec.wire_form import NAT64, VLAN
 from dutlab.spec.workloads.base import LONGEST_TRIAL, WorkloadDrive
 from dutlab.spec.workloads.frames import CarryingTraffic, FramesAround, outside
 from dutlab.spec.workloads.search_loads import (
@@ -140,7 +140,7 @@ class SearchWorkload(CarryingTraffic, FramesAround):
     """Highest rates at which the DUT meets goals, with one search for all goals (RFC 9971; RFC 2544 section 26.1)."""
 
     setting: ClassVar[type[Setting]] = SearchSetting
-    forms: ClassVar[frozenset[str]] = frozenset({NAT64})
+    forms: ClassVar[frozenset[str]] = frozenset({NAT64, VLAN})
 
     preset: str | None = None
     """Names of presets, separated by commas."""

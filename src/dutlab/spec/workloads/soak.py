@@ -14,7 +14,7 @@ from dutlab.spec.fields import Duration, FrameRate, Share
 from dutlab.spec.generators import GeneratorFeature
 from dutlab.spec.mixes import FrameSizes, Mix
 from dutlab.spec.model import Loc, fault, fault_of_key
-from dutlab.spec.wire_form import NAT64
+from dutlab.spec.wire_form import NAT64, VLAN
 from dutlab.spec.workloads.base import WorkloadDrive
 from dutlab.spec.workloads.frames import HELD_AND_WATCHED, CarryingTraffic, TimedFrames
 from dutlab.spec.workloads.setting import (
@@ -56,7 +56,7 @@ class SoakWorkload(CarryingTraffic, TimedFrames):
 
     features: ClassVar[tuple[tuple[Loc, GeneratorFeature], ...]] = HELD_AND_WATCHED
     setting: ClassVar[type[Setting]] = SoakSetting
-    forms: ClassVar[frozenset[str]] = frozenset({NAT64})
+    forms: ClassVar[frozenset[str]] = frozenset({NAT64, VLAN})
     spaced_bursts: ClassVar[bool] = True
     shortest: ClassVar[Seconds] = Seconds(3.0)
     """Shortest duration: counters are read once a second, and fewer readings cannot locate a loss in time."""

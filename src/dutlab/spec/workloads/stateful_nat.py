@@ -16,7 +16,7 @@ from dutlab.spec.generators import GeneratorFeature
 from dutlab.spec.mixes import FrameSizes, Mix
 from dutlab.spec.model import Loc, fault
 from dutlab.spec.traffic import MOST_FLOWS, RFC4814_SOURCE_PORTS, Directions, FlowSet, Traffic
-from dutlab.spec.wire_form import NAT64
+from dutlab.spec.wire_form import NAT64, VLAN
 from dutlab.spec.workloads.base import LONGEST_WAIT, Need, WorkloadDrive
 from dutlab.spec.workloads.frames import FrameWorkload, alone, each_once, outside
 from dutlab.spec.workloads.setting import SCALE, DirectedSetting, DrainSaid, Positive, PositiveRate, SecondsLong, Setting, Words
@@ -101,7 +101,7 @@ class StatefulNatWorkload(FrameWorkload):
 
     needs: ClassVar[frozenset[Need]] = frozenset({Need.FRAMES, Need.TRANSIT})
     setting: ClassVar[type[Setting]] = StatefulNatSetting
-    forms: ClassVar[frozenset[str]] = frozenset({NAT64})
+    forms: ClassVar[frozenset[str]] = frozenset({NAT64, VLAN})
     answers_own_flows: ClassVar[bool] = True
 
     tests: tuple[NatTest, ...] = tuple(NatTest)

@@ -15,7 +15,7 @@ from dutlab.spec.mixes import FrameSizes, Mix
 from dutlab.spec.model import Loc, fault
 from dutlab.spec.rates import Rate, RateUnit
 from dutlab.spec.traffic import Directions
-from dutlab.spec.wire_form import NAT64
+from dutlab.spec.wire_form import NAT64, VLAN
 from dutlab.spec.workloads.base import WorkloadDrive
 from dutlab.spec.workloads.frames import ROUNDING, CarryingTraffic, TimedFrames, each_once
 from dutlab.spec.workloads.setting import LoadSetting, Setting
@@ -32,7 +32,7 @@ class SweepWorkload(CarryingTraffic, TimedFrames):
     """Frames of each size at each rate: loss, and latency where the generator measures it (the trial of RFC 2544 section 26.3)."""
 
     setting: ClassVar[type[Setting]] = SweepSetting
-    forms: ClassVar[frozenset[str]] = frozenset({NAT64})
+    forms: ClassVar[frozenset[str]] = frozenset({NAT64, VLAN})
     spaced_bursts: ClassVar[bool] = True
 
     frame_sizes: FrameSizes = Field(default_factory=lambda: tuple(Mix.model_validate(n) for n in RFC2544_FRAME_SIZES))

@@ -35,6 +35,8 @@ async def direction_of(
         (link.source, link.source_address, link.source_gateway),
         (link.sink, link.sink_address, link.sink_gateway),
     ]
+    if form.vlans is not None:  # one cable: the DUT's port there is the next hop of both
+        ends[1] = (link.source, link.sink_address, link.source_gateway)
     (here, address, gateway), (there, destination, _) = reversed(ends) if reverse else ends
     if form.nat64 is not None and not reverse:
         address, gateway, destination = (
@@ -54,6 +56,7 @@ async def direction_of(
         mac,
         source_port,
         link.isolated,
+        vlan=None if form.vlans is None else form.vlans[reverse],
     )
 
 

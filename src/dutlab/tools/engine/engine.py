@@ -31,7 +31,7 @@ from dutlab.spec.links import Port
 from dutlab.spec.mixes import Mix, sizes_in_words
 from dutlab.spec.testbed import Testbed
 from dutlab.spec.translation import embedded_network
-from dutlab.spec.wire_form import PLAIN, WireForm
+from dutlab.spec.wire_form import PLAIN, TAG_BYTES, WireForm
 from dutlab.tools.engine.agent import REPLY_S, TOOL, Agent
 from dutlab.tools.engine.binary import find_engine
 from dutlab.tools.engine.clocks import Clocks, Offset
@@ -42,7 +42,7 @@ from dutlab.tools.engine.protocol import Backend, Done, Opened
 from dutlab.tools.engine.trial import FlowAccount, Part, watches_of
 from dutlab.tools.engine.watch import DirectionWatch
 from dutlab.tools.path_counters import PathCount, read_path
-from dutlab.units import SHORTEST_FRAME, SHORTEST_IPV6_FRAME, Pps, Seconds
+from dutlab.units import SHORTEST_FRAME, SHORTEST_IPV6_FRAME, FrameBytes, Pps, Seconds
 
 __all__ = ["Engine", "find_engine"]
 
@@ -118,9 +118,11 @@ class Engine:
                 watch.report_finished(h.flow)
             after = await self._paths(directions)
             later = await self._clocks(directions)
-        if not offer.broadcast_ratio and not offer.streams:  # the path's counters include broadcast frames, and all streams
+        if self._form.vlans is not None:  # counters of the cable have the frames of both VLANs
+            heard = [h.with_removed_tags() for h in heard]
+        elif not offer.broadcast_ratio and not offer.streams:  # the path's counters include broadcast frames, and all streams
             heard = [h.with_places(b, a) for h, b, a in zip(heard, before, after, strict=True)]
-        apart = {d.link: self._apart(d.link, clocks, later) for d in directions}
+        apart = {d.link: _apart(d, clocks, later) for d in directions}
         heard = [h.with_clocks(apart[h.direction.link]) for h in heard]
         facts = {"engine_ports": "; ".join(notes), "frame_sizes": sizes_in_words(offer.mix.parts)}
         if clocks.offsets:
@@ -150,11 +152,6 @@ class Engine:
             return Clocks(which, {})
         return Clocks(which, {clock: await self._agents[host].offset() for clock, host in readers.items()})
 
-    def _apart(self, name: str, before: Clocks, after: Clocks) -> Offset:
-        """Return how far the clock of the link's sink was ahead of its source's, with a bound for the whole trial."""
-        sink, source = self._testbed.links[name].sink.host, self._testbed.links[name].source.host
-        return before.ahead(sink, source).lasting(after.ahead(sink, source))
-
     async def _paths(self, directions: Sequence[Direction]) -> list[PathCount]:
         """Return the counters of each direction's path, without ports that several of these links share: they count all links."""
         links = [self._testbed.links[direction.link] for direction in directions]
@@ -181,6 +178,7 @@ class Engine:
             )
         )
         shortest = SHORTEST_FRAME if all("." in direction.source for direction in directions) else SHORTEST_IPV6_FRAME
+        shortest = FrameBytes(shortest + (0 if self._form.vlans is None else TAG_BYTES))
         probe = Offer(tuple(links), Mix(name="probe", parts=((shortest, 1),)), PROBE_RATE, NO_TIME, drain=PROBE_DRAIN)
         load = EngineLoad(probe, PROBE_FRAMES)
         async with self._opened(directions):
@@ -345,6 +343,12 @@ def _seen(account: FlowAccount) -> SeenProbe:
     of, flow = account.direction, account.flow
     sent_as = UdpFlow(ip_address(of.source), ip_address(of.destination), of.source_port, DESTINATION_PORT)
     return SeenProbe(flow.sent_frames, flow.received_frames, " ".join(flow.sources) or None, sent_as)
+
+
+def _apart(direction: Direction, before: Clocks, after: Clocks) -> Offset:
+    """Return how far the clock at the sink's end of a link was ahead of that at the source's end, with a bound for the whole trial."""
+    ends = (direction.sender, direction.receiver) if direction.is_back else (direction.receiver, direction.sender)
+    return before.ahead(*ends).lasting(after.ahead(*ends))
 
 
 def _hosts_of(directions: Iterable[Direction]) -> list[str]:

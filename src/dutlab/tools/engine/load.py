@@ -34,6 +34,8 @@ class Direction:
     isolated: bool
     stream: str = ""
     """Name of this stream, if the link carries several; empty otherwise."""
+    vlan: int | None = None
+    """VLAN of its frames when they are sent, in addition to those of the traffic; None without one."""
 
     @property
     def is_back(self) -> bool:
@@ -89,6 +91,8 @@ class EngineLoad:
             "rate": _rate(offer),
             **_headers(traffic),
         }
+        if direction.vlan is not None:
+            plan["vlans"] = [{"id": direction.vlan}, *plan.get("vlans", ())]
         if offer.directions is Directions.ANSWERS or (offer.back_answers and direction.is_back):  # as the answered frames
             plan |= {"answers": True, "source": str(offer.answered or direction.destination), "destination": direction.source}
             plan |= {end: str(spread.first) for end, spread in _spreads(traffic) if spread is not None}
