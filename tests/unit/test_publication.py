@@ -21,6 +21,7 @@ from dutlab.interop.figure_table import imported
 from dutlab.interop.fio_run import imported as fio_trials
 from dutlab.interop.imported_run import ImportOptions, write_imported
 from dutlab.report.gather import gather
+from dutlab.report.model.run_tables import limit_tables
 from dutlab.report.model.table import Figure
 from dutlab.report.model.words import rates_in
 from dutlab.report.write import write_publication, write_report
@@ -373,3 +374,12 @@ def test_the_figures_of_a_style_are_pictures_too(tmp_path):
 def test_a_ramps_publication_names_the_least_and_the_most_of_each_load(tmp_path):
     answers = publication_of([run_of(tmp_path, "apu6-loadtest.csv", ImportOptions())], "loadtest")["answers"]
     assert len(answers) == 2 and "openbsd" in answers[0] and "danos" in answers[0] and "linux" in answers[1]
+
+
+def test_each_verdict_names_the_levels_that_tell_its_result_from_the_others(tmp_path):
+    run = run_of(tmp_path, "apu2-openbsd.csv", ImportOptions(BpsL1(1e9)))
+    report = gather(run, run)
+    (table,) = limit_tables(report.limits, report.trials)
+    abouts = [(row.label, row.cells[0]) for row in table.rows]
+    assert len(set(abouts)) == len(abouts) == len(report.limits) > 1
+    assert any("setperf 100" in str(about) for _, about in abouts)
