@@ -21,7 +21,7 @@ import numpy as np
 from scipy.stats import mannwhitneyu
 from verdict_rates import SEED, Noise, correlated, drift, one_line, spells, white
 
-from dutlab.analysis.bisection import Bisection, VersionSide, changed_by, most_steps, side_of_rounds
+from dutlab.analysis.bisection import Bisection, VersionSide, changed_by, is_precise, most_steps, side_of_rounds
 from dutlab.analysis.comparison import Pair
 from dutlab.analysis.design import RunOrder
 from dutlab.analysis.gate import TIME_ALLOWED, CellName, gate_rounds, overall
@@ -169,7 +169,7 @@ def search(dice: np.random.Generator, noise: Noise, versions: int, culprit: int,
                 break
         return found
 
-    whole = changed_by(told(0, versions - 1, lambda of: changed_by(of, 1) is not None), 1)
+    whole = changed_by(told(0, versions - 1, lambda of: is_precise(of, 1)), 1)
     if whole is None:
         return None, asked, used
     known = {0: VersionSide.FIRST, versions - 1: VersionSide.LAST}

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dutlab.analysis.bisection import Bisection, VersionSide, changed_by, most_steps, side_of_count, side_of_rounds
+from dutlab.analysis.bisection import Bisection, VersionSide, changed_by, is_precise, most_steps, side_of_count, side_of_rounds
 from dutlab.cli import bisect_runs
 from dutlab.cli.bisect_runs import BLOCKS, BisectRuns, NoVersion, NoVersionKind, VersionRow, commits_of
 from dutlab.errors import InputError
@@ -59,6 +59,15 @@ def test_a_side_is_told_by_the_nearer_end_or_not_at_all() -> None:
     assert side_of_rounds([v - middle for v in near], -0.03, 8) is Side.UNKNOWN
     assert side_of_rounds(near[:3], -0.03, 8) is Side.UNKNOWN
     assert changed_by(near, 1) is None and changed_by([v - 0.03 for v in near], 1) == pytest.approx(-0.03, abs=0.005)
+
+
+def test_a_change_that_is_only_just_proven_is_not_precise() -> None:
+    """Read at once, it would seem too large, and later steps would compare with too large a change."""
+    spread = [0.04 * ((n * 7) % 11 - 5) / 3.3 for n in range(200)]
+    values = [-0.03 + of for of in spread]
+    proven = next(n for n in range(24, 200) if changed_by(values[:n], 1) is not None)
+    assert not is_precise(values[:proven], 1)
+    assert is_precise(values, 1)
 
 
 @pytest.mark.parametrize(

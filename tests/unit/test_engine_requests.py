@@ -88,6 +88,15 @@ async def test_a_port_takes_as_many_cores_as_its_host_says_and_the_next_port_the
     assert opened == {"source:eth-a": [4, 5], "source:eth-b": [6, 4], "sink:eth-a": 1, "sink:eth-b": 1}
 
 
+async def test_a_port_has_the_back_end_that_its_host_names(engine, tmp_path, monkeypatch):
+    one = engine(cpus={"source": (), "sink": ()})
+    hosts = {name: host.model_copy(update={"backend": "af_xdp"}) if name == "source" else host for name, host in BED.hosts.items()}
+    monkeypatch.setattr(one, "_testbed", BED.model_copy(update={"hosts": hosts}))
+    await one.offer(offer("a"))
+    opened = {q["port"]: q["backend"] for log in asked(tmp_path) for q in log if q["op"] == "open"}
+    assert opened == {"source:eth-a": "af_xdp", "sink:eth-a": "auto"}
+
+
 async def test_a_probe_is_ten_frames_at_1_kpps_as_a_new_flow_each_time(engine, tmp_path):
     one = engine()
     (seen,) = await one.probe(["a"])

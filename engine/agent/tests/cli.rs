@@ -420,6 +420,29 @@ fn probe_says_what_works_here_as_table_and_as_json() {
 }
 
 #[test]
+fn probe_measures_each_back_end_that_sends_and_names_the_fastest() {
+    if !netns_or_skip() {
+        return;
+    }
+    let lab = Lab::direct();
+    let args = ["probe", "eth-a", "--measure", "--to", "172.16.0.3", "--duration", "200ms", "--json", "--quiet"];
+    let out = run(&mut lab.engine(&[], &args));
+    assert_eq!(code(&out), 0, "{}", text(&out.stderr));
+    let r = result(&out);
+    let speeds = r["measured"]["speeds"].as_array().unwrap();
+    let packet = speeds.iter().find(|s| s["backend"] == "af_packet").unwrap();
+    assert!(packet["offered_pps"].as_f64().unwrap() > 1000.0, "{r}");
+    let of = |s: &Value| s["offered_pps"].as_f64().unwrap();
+    let fastest = speeds.iter().max_by(|a, b| of(a).total_cmp(&of(b))).unwrap();
+    assert_eq!(r["measured"]["fastest"], fastest["backend"]);
+    let sends = |b: &&Value| b["can_send"] == true && b["max_frame_bytes"].is_u64();
+    assert_eq!(speeds.len(), r["probed"]["backends"].as_array().unwrap().iter().filter(sends).count(), "{r}");
+    // Frames go only where `send` may send them.
+    let args = ["probe", "eth-a", "--measure", "--to", "8.8.8.8", "--mac", "02:00:00:00:00:09"];
+    assert_eq!(code(&run(&mut lab.engine(&[], &args))), 3);
+}
+
+#[test]
 fn bench_measures_without_a_device_and_without_rights() {
     if !program_or_skip("setpriv") {
         return;

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from math import ceil, log, log2
 
 from dutlab.analysis.design import LEVEL
-from dutlab.stats.sequential import log_likelihood_ratio, mean_reach
+from dutlab.stats.sequential import Reach, log_likelihood_ratio, mean_reach
 
 FEWEST_OF_ENDS = 24
 """Fewest blocks of the first and last version. A change proven by fewer blocks seems larger than it is."""
@@ -84,5 +84,19 @@ def side_of_rounds(changes: Sequence[float], whole: float, steps: int) -> Versio
 
 def changed_by(changes: Sequence[float], cells: int) -> float | None:
     """Return the change between the ends, as a logarithm, for one of `cells` that are tested; None while chance explains it."""
+    reach = _proven(changes, cells)
+    return None if reach is None else reach.mean
+
+
+def is_precise(changes: Sequence[float], cells: int) -> bool:
+    """Return True once the change between the ends is proven, and its interval ends at half of it or closer.
+
+    A change that is read as soon as it is proven seems too large. Later steps compare with it, so they would decide wrongly.
+    """
+    reach = _proven(changes, cells)
+    return reach is not None and min(abs(reach.low), abs(reach.high)) >= abs(reach.mean) / 2
+
+
+def _proven(changes: Sequence[float], cells: int) -> Reach | None:
     reach = mean_reach(changes, LEVEL / cells)
-    return None if len(changes) < FEWEST_OF_ENDS or reach is None or reach.low <= 0 <= reach.high else reach.mean
+    return None if len(changes) < FEWEST_OF_ENDS or reach is None or reach.low <= 0 <= reach.high else reach

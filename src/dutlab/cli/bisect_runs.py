@@ -16,7 +16,7 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from dutlab import outside
-from dutlab.analysis.bisection import Bisection, VersionSide, changed_by, most_steps, side_of_count, side_of_rounds
+from dutlab.analysis.bisection import Bisection, VersionSide, changed_by, is_precise, most_steps, side_of_count, side_of_rounds
 from dutlab.analysis.gate import EXACT_ALLOWED
 from dutlab.bounds import BUILD_BYTES, BUILD_KEPT_BYTES, BUILD_S, COMMIT_FILE, GIT_S, INPUT
 from dutlab.cli.loop import run_in_order
@@ -49,7 +49,7 @@ from dutlab.stats.functions import MOST
 from dutlab.store.replace import replace_file
 from dutlab.store.write import as_json, write_once
 
-BLOCKS, ASKS = 16, 4
+BLOCKS, ASKS = 16, 12
 """Blocks of a run by time, and most runs by time of a version."""
 _TRIES = 2
 _ROW, _REPORT = "row.json", "report.md"
@@ -216,7 +216,7 @@ class BisectRuns:
             proven = {place: c for place, changes in of.items() if (c := changed_by(changes, len(of))) is not None}
             return max(proven.items(), key=lambda item: abs(item[1]), default=None)
 
-        changes = self._asked(0, count - 1, lambda of: whole(of) is not None)
+        changes = self._asked(0, count - 1, lambda of: (largest := whole(of)) is not None and is_precise(of[largest[0]], len(of)))
         if (largest := whole(changes)) is None:
             self._note(count - 1, None, None, VersionSide.UNKNOWN, "no change is proven" if changes else self._why_pair(0, count - 1))
             why = f"this number of blocks proves no change between {names[0]} and {names[-1]}" if changes else self._why_pair(0, count - 1)

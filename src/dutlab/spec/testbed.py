@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, Strict, ValidationError
 from pydantic_core import InitErrorDetails
@@ -58,6 +58,8 @@ class HostSpec(SpecModel):
     """Cores for the threads that send or receive on the host, or those of each link; if empty, the kernel chooses."""
     cpus_per_port: Annotated[int, Strict(), Field(ge=1)] = 1
     """Number of `cpus` that each port of the engine takes, in turn; one thread sends on each core."""
+    backend: Literal["auto", "xdp", "af_xdp", "af_packet"] = "auto"
+    """Back end of the engine at the host's ports; `dutlab-engine probe IFACE --measure` finds the fastest."""
     drives: Annotated[dict[str, DriveSpec], BeforeValidator(named), Field(default_factory=dict)]
     """Drives of the host that are measured."""
     array: ArraySpec = ArraySpec.usual()

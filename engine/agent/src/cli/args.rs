@@ -45,8 +45,10 @@ pub enum Command {
     /// What this CPU alone can do, without a device
     #[command(after_help = "Example: dutlab-engine bench --seconds 1 --cpu 1")]
     Bench(Bench),
-    /// What each back end can do on a port, and why not
-    #[command(after_help = "Example: dutlab-engine probe eth1")]
+    /// What each back end can do on a port, and why not; how fast each sends
+    #[command(
+        after_help = "Examples: dutlab-engine probe eth1\n          dutlab-engine probe eth1 --measure --to 172.16.10.2"
+    )]
     Probe(Probe),
     /// Obey a controller: JSON lines on stdin and stdout
     #[command(after_help = "Example: echo '{\"id\":1,\"op\":\"hello\"}' | dutlab-engine agent")]
@@ -178,8 +180,40 @@ pub struct Probe {
     /// The port
     #[arg(value_name = "IFACE")]
     pub iface: String,
+    /// Send as fast as possible by each back end in turn, and name the fastest
+    #[arg(long, requires = "to")]
+    pub measure: bool,
+    #[command(flatten)]
+    pub measured: Measured,
     #[command(flatten)]
     pub output: Output,
+}
+
+/// How `probe --measure` sends.
+#[derive(Args)]
+#[command(next_help_heading = "With --measure")]
+pub struct Measured {
+    /// Where the frames go
+    #[arg(long, value_name = "IP", requires = "measure")]
+    pub to: Option<IpAddr>,
+    /// MAC of the next hop; without it the kernel's neighbour table is asked
+    #[arg(long, value_name = "MAC", requires = "measure")]
+    pub mac: Option<Mac>,
+    /// Bytes with FCS
+    #[arg(long, value_name = "BYTES", requires = "measure", default_value = "64", value_parser = quantity::sizes)]
+    pub size: Sizes,
+    /// How long each back end sends
+    #[arg(long, value_name = "TIME", requires = "measure", default_value = "1s", value_parser = quantity::duration)]
+    pub duration: Nanos,
+    /// The CPUs that send
+    #[arg(long, value_name = "N,N", requires = "measure", value_delimiter = ',')]
+    pub cpu: Vec<u32>,
+    /// Nothing else is on this link: send even if the port carries the default route or another network's address
+    #[arg(long, requires = "measure")]
+    pub isolated: bool,
+    /// Networks that belong to the testbed [default: those of private and test addresses]
+    #[arg(long, value_name = "NETWORK", requires = "measure")]
+    pub allow: Vec<Network>,
 }
 
 #[derive(Args)]
@@ -356,6 +390,17 @@ pub struct Traffic {
     /// /every=16 keeps each for 16 frames, /phase=3 begins at the one of that place. May be repeated
     #[arg(long, value_name = "FIELD=VALUES", value_parser = super::vary::vary)]
     pub vary: Vec<plan::Vary>,
+}
+
+impl Default for Traffic {
+    fn default() -> Self {
+        #[derive(Parser)]
+        struct Only {
+            #[command(flatten)]
+            traffic: Traffic,
+        }
+        Only::parse_from([""]).traffic
+    }
 }
 
 /// Frames that are given whole.

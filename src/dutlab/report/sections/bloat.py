@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from dutlab.measures import MeasureUnit, measure_unit
 from dutlab.report.model.curve import Curve, Line, Moment
 from dutlab.report.model.figures import value_of
 from dutlab.report.model.groups import Group
@@ -123,7 +124,7 @@ def _limits(record: TrialRecord) -> Iterator[str]:
 
 
 def _columns(of: Sequence[tuple[str, str]]) -> tuple[Column, ...]:
-    return tuple(Column(head, figure, unit=MILLISECONDS if figure.endswith("_ns") else None) for head, figure in of)
+    return tuple(Column(head, figure, unit=MILLISECONDS if measure_unit(figure) is MeasureUnit.NS else None) for head, figure in of)
 
 
 def _table(slug: str, title: str, columns: tuple[Column, ...], rows: Sequence[Row], book: NoteBook) -> Table:

@@ -242,7 +242,8 @@ class Engine:
             for i, direction in enumerate({of.link: of for of in directions}.values()):  # both directions of a link have the same ports
                 for role, port in ((direction.sender, direction.sends_on), (direction.receiver, direction.receives_on)):
                     if (role, port) not in wanted:  # links may share a cable
-                        backend: Backend = "af_packet" if port in learning else self._backend
+                        own = self._testbed.hosts[role].backend
+                        backend: Backend = "af_packet" if port in learning else self._backend if own == "auto" else own
                         wanted[role, port] = self._open_arguments(role, port, i, backend, isolated=port not in guarded)
             opened = await self._asked("open", Opened, wanted)
             yield [f"{port}: {note}" for (_, port), reply in opened.items() for note in (reply.backend, *reply.notes)]
