@@ -128,7 +128,15 @@ def nfvbench(search=True, **ndr):
         "stats": {"overall": port, "0": port, "1": port},
         "run_config": {"direction-total": rates, "direction-forward": rates, "direction-reverse": rates},
     }
-    of_size = {"ndr": bound | ndr, "pdr": bound | {"rate_pps": 2_500_000}, "iteration_stats": {"ndr_pdr": []}} if search else fixed
+    of_size = (
+        {
+            "ndr": bound | ndr,
+            "pdr": bound | {"rate_pps": 2_500_000, "stats": stats | {"total_tx_rate": 2_500_000}},
+            "iteration_stats": {"ndr_pdr": []},
+        }
+        if search
+        else fixed
+    )
     chain = {"flow_count": 10_000, "service_chain_count": 1, "bidirectional": True, "result": {"64": of_size}}
     config = {
         "duration_sec": 60,

@@ -144,3 +144,14 @@ def test_a_packed_file_that_was_cut_keeps_what_could_be_unpacked():
     assert [d.kind for d in trial.measured.doubts] == [DoubtKind.TOOL_INCOMPLETE]
     with pytest.raises(InputError, match="unpacks to more"):
         read(gzip.compress(bytes(2**26 + 1)))
+
+
+def test_the_loss_of_a_call_is_from_its_packets():  # tohojo/flent, unittests/test_data/test-voip-1up.flent.gz
+    packets = [{"seq": seq, "size": 92, "t": 1436779361.5 + seq / 100, "val": 24.8} for seq in (1, 2, 2, 4, 5, 6, 8, 9, 10)]
+    document = json.loads(flent({"TCP upload": ("Mbits/s", [(1, 1, 87.9)], [87.9], {})}))
+    document["results"] |= {"VoIP::loss": [0.0, 2.0], "VoIP::delay": [24.8, 24.9], "VoIP::jitter": [0.1, 0.1]}
+    document["raw_values"]["VoIP"] = packets
+    document["metadata"]["SERIES_META"]["VoIP"] = {"UNITS": "Kbps"}
+    (trial,) = read(json.dumps(document).encode())
+    assert trial.measured.figures["a"] == {"goodput_bps": 87.9e6, "voip/loss_ratio": pytest.approx(2 / 10)}
+    assert [(of.why, of.count) for of in trial.left_out] == [(Omission.NO_MEASURE, 2)]

@@ -37,6 +37,7 @@ from dutlab.interop.imported_run import (
     moment,
     repair_doubts,
 )
+from dutlab.measures import MeasureUnit, measure_unit
 from dutlab.methods.ports import Measured, Row
 from dutlab.spec.workloads.fio import READS, WRITES, params_of
 from dutlab.spec.workloads.setting import Params
@@ -61,6 +62,8 @@ _OPTIONS = re.compile(
 _REMEDY = "keep what fio prints, or writes with --output-format=json"
 _SAME_START_S = 1.5
 """Largest difference between start times in reports of one run, which are rounded to whole seconds."""
+_LONGEST_SHARE = 2.0
+"""Largest latency as a share of the job's time, which fio may count without ramp-up and the last I/Os."""
 _LONGER = 1.02
 """Least ratio of lengths that counts as longer. Two runs of the same length differ by less."""
 
@@ -212,14 +215,17 @@ def _trial(device: str, params: Mapping[str, Any], places: Mapping[str, Sequence
     reads = any("read" in job.ways for job in jobs)
     memory = [job.buffered for job in jobs if job.options] if report.tells_options else []
     memory += [cached_reads(report.document, jobs_of(report.document))] if reads else []
+    figures = {**{place: total(of).figures for place, of in places.items()}, label: whole.figures}
+    beyond = {name: words for of in figures.values() for name, words in _longer_than_the_job(of, whole.lasted_ms)}
     return Imported(
         cell,
         Measured(
-            figures={**{place: total(of).figures for place, of in places.items()}, label: whole.figures},
+            figures={place: {name: value for name, value in of.items() if name not in beyond} for place, of in figures.items()},
             doubts=(
                 *repair_doubts(report.repairs, label),
                 *(Doubt(DoubtKind.STORAGE_ERRORS, _error_of(job), label) for job in jobs if job.error or job.errors),
                 *(Doubt(DoubtKind.PAGE_CACHE, detail=why) for why in dict.fromkeys(memory) if why),
+                *(Doubt(DoubtKind.IMPOSSIBLE_FIGURE, words, label) for words in beyond.values()),
             ),
             facts={"fio_version": version_of(report.document)},
             notes=tuple(_notes(places, report)),
@@ -227,9 +233,20 @@ def _trial(device: str, params: Mapping[str, Any], places: Mapping[str, Sequence
         ),
         started=moment(None if report.ended_s is None else report.ended_s - whole.lasted_ms / 1e3),
         ended=moment(report.ended_s),
-        left_out=(*report.left_out, *((LeftOut("sums", Omission.COMPUTED, 1, ALL_CLIENTS),) if of_clients is not None else ())),
+        left_out=(
+            *report.left_out,
+            *left_out_of("figures", Omission.IMPOSSIBLE, [*beyond]),
+            *((LeftOut("sums", Omission.COMPUTED, 1, ALL_CLIENTS),) if of_clients is not None else ()),
+        ),
         assumed=report.assumed,
     )
+
+
+def _longer_than_the_job(figures: Mapping[str, float], lasted_ms: float) -> Iterator[tuple[str, str]]:
+    """Yield each latency that the job was too short for, with the reason: fio 2.1 with `gtod_reduce` prints the time since boot."""
+    for name, value in figures.items():
+        if lasted_ms and measure_unit(name) is MeasureUnit.NS and value > lasted_ms * 1e6 * _LONGEST_SHARE:
+            yield name, f"{name} {value:g}, while the job ran for {lasted_ms / 1e3:g} s"
 
 
 def _with_percentiles(whole: JobOutput, of_clients: JobOutput | None) -> JobOutput:

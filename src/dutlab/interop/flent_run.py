@@ -10,6 +10,8 @@ Figures are from the raw values if there are any, with three rules:
 * Raw values are in the unit of the tool until flent 2: transactions a second of netperf's UDP_RR, seconds of http-getter. The same series
   in `results` has flent's unit, so the conversion is the one that makes the two agree.
 * A mean is the tool's own mean of the whole test (MEAN_VALUE, for rates), or weighted by the length of each sample.
+
+The loss of a stream of D-ITG (VoIP) is from its packets. Its delay needs clocks that agree, so it is in the table only.
 """
 
 from __future__ import annotations
@@ -101,7 +103,10 @@ def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
         raise InputError(f"{name}: {error}", remedy="import the data file that flent leaves, .flent or .flent.gz") from error
     metadata = member(document, "metadata")
     series = [one for key in member(document, "results") if (one := _series(document, key))]
-    figures = _figures(series)
+    figures, losses = _figures(series), _losses(document)
+    if losses:
+        place = next(iter(figures), LINK)
+        figures[place] = figures.get(place, {}) | {f"{name.lower()}/loss_ratio": loss for name, loss in losses.items()}
     if not figures:
         raise InputError(f"{name}: has no series of rates or times", remedy="import the data file that flent leaves, .flent or .flent.gz")
     measured = Measured(
@@ -124,7 +129,13 @@ def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
             started=began,
             ended=ended,
             apart={name: host for name, host in apart.items() if host},
-            left_out=[out for why in _LEFT_OUT for out in left_out_of("series", why, [one.name for one in series if one.why is why])],
+            left_out=[
+                out
+                for why in _LEFT_OUT
+                for out in left_out_of(
+                    "series", why, [one.name for one in series if one.why is why and one.name.removesuffix("::loss") not in losses]
+                )
+            ],
         )
     ]
 
@@ -254,6 +265,21 @@ def _figures(series: Sequence[_Series]) -> dict[str, dict[str, float]]:
     figures |= _times(_LATENCY, [one for one in times if not one.name.startswith("Ping")])
     whole = joined(ways) or LINK
     return ({whole: figures} if figures else {}) | {place: of for place, of in ways.items() if place != whole}
+
+
+def _losses(document: Mapping[str, Any]) -> dict[str, float]:
+    """Return the loss of each stream of D-ITG, such as VoIP, from the numbers of the packets that arrived, as flent's `raw_seq_loss`.
+
+    Packets lost before the first and after the last that arrived are not known.
+    """
+    losses = dict[str, float]()
+    results, raw = member(document, "results"), member(document, "raw_values")
+    for name, samples in raw.items():
+        packets = [e for e in samples if isinstance(e, Mapping)] if isinstance(samples, list) else []
+        arrived = {round(n) for e in packets if number(e, "size") and (n := number(e, "seq")) is not None}
+        if f"{name}::loss" in results and len(arrived) > 1:
+            losses[name] = 1 - len(arrived) / (max(arrived) - min(arrived) + 1)
+    return losses
 
 
 def _is_sent(stream: _Series) -> bool:

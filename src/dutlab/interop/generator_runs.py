@@ -31,6 +31,7 @@ def _of_run(name: str, run: PktGenRun) -> Iterator[Imported]:
     """Yield the trials of a run. A receiver's trials are by frame size, from its reports, since its closing account adds up all sizes."""
     doubts = [f"line {n} is like a report and cannot be read" for n in run.unread]
     doubts += ["it has no final summary: it was cut, and its rate is that of its reports"] if run.total is None else []
+    doubts += ["it has the reports of two processes at once: the faster one is read as the sender"] if run.is_one_of_two else []
     doubts += [] if run.direction else ["it does not state whether it sent or received; it is read as a sender"]
     sizes, mixed = pkt_gen_log.by_size(run.reports)
     if len(sizes) < 2:  # noqa: PLR2004 -- one size, or none stated

@@ -159,8 +159,29 @@ def once_each(trials: Sequence[Imported]) -> list[Imported]:
         first = trial_by_number[at]
         raw = {name if name not in first.raw else f"second-{name}": data for name, data in second.raw.items()}
         left_out = (*first.left_out, *left_out_of("reports", Omission.SAME_TEST, [second.cell.mode]))
-        trial_by_number[at] = replace(first, raw={**first.raw, **raw}, left_out=left_out)
+        measured = _with_arrivals(first.measured, second.measured)
+        trial_by_number[at] = replace(first, measured=measured, raw={**first.raw, **raw}, left_out=left_out)
     return list(trial_by_number.values())
+
+
+_MORE_LOST = 0.005
+"""Difference of the losses of both ends above which datagrams were lost at the end of a test."""
+
+
+def _with_arrivals(first: Measured, second: Measured) -> Measured:
+    """Return the figures of the client's report with the arrivals of the server's, where these are fewer.
+
+    The client of iperf3 before 3.11 computes goodput from the loss. That loss lacks the datagrams after the last one that arrived.
+    """
+    figures, doubts = dict(first.figures), list[Doubt]()
+    for place, counted in second.figures.items():
+        own = figures.get(place, {})
+        known = {"goodput_bps", "loss_ratio"} <= own.keys() & counted.keys()
+        if known and counted["loss_ratio"] > own["loss_ratio"] + _MORE_LOST and counted["goodput_bps"] < own["goodput_bps"]:
+            figures[place] = {**own, "goodput_bps": counted["goodput_bps"], "loss_ratio": counted["loss_ratio"]}
+            why = "datagrams were lost at the end of the test: goodput is what the receiver counted, the loss lacks them"
+            doubts.append(Doubt(DoubtKind.TOOL_INCOMPLETE, why, place))
+    return replace(first, figures=figures, doubts=(*first.doubts, *doubts))
 
 
 def distinguished(trials: Sequence[Imported]) -> list[Imported]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from ast import literal_eval
@@ -93,6 +94,7 @@ def _read(kind: str, name: str, data: bytes, options: ImportOptions) -> list[Imp
     """
     read: Importer = IMPORTS[kind].importer
     data = _in_utf_8(data)
+    data = _lines_in(data) or data
     try:
         try:
             return read(name, data, options)
@@ -118,8 +120,8 @@ def _in_utf_8(data: bytes) -> bytes:
 def _laid_bare(data: bytes) -> Iterator[bytes]:
     """Yield the text as the tool printed it.
 
-    That is without quotation marks (`>`) before its lines, then also without indents of whole blocks, and output that Python printed as
-    bytes (`b'…'`).
+    That is without quotation marks (`>`) before its lines, then also without indents of whole blocks, output that Python printed as
+    bytes (`b'…'`), and output that is a string in a JSON document.
     """
     if len(data) > _TRIED_BYTES or b"\0" in data:
         return
@@ -129,6 +131,40 @@ def _laid_bare(data: bytes) -> Iterator[bytes]:
         yield bare
     if (printed := _LITERAL.sub(_content, data)) != data:
         yield printed
+    if data.lstrip().startswith((b"{", b"[")) and (texts := [text for text in _strings_in(data) if "\n" in text]):
+        yield "\n\n".join(texts).encode("utf-8", "replace")
+
+
+def _lines_in(data: bytes) -> bytes | None:
+    """Return the lines of a program's output that is kept as a JSON list of strings, or of lists of them; None for another file."""
+    if len(data) > _TRIED_BYTES or not re.match(rb'\s*\[[\s\[]*"', data):
+        return None
+    strings = _strings_in(data, alone=True)
+    return "\n".join(strings).encode("utf-8", "replace") if strings else None
+
+
+def _strings_in(data: bytes, *, alone: bool = False) -> list[str]:
+    """Return the strings in a JSON document, in order. With `alone` none, if it contains anything but strings."""
+    strings, others = list[str](), 0
+
+    def take(value: object) -> None:
+        nonlocal others
+        if isinstance(value, str):
+            strings.append(value)
+        elif isinstance(value, list):
+            for part in value:
+                take(part)
+        elif isinstance(value, dict) and not alone:
+            for part in value.values():
+                take(part)
+        else:
+            others += 1
+
+    try:
+        take(json.loads(data))
+    except (ValueError, RecursionError):
+        return []
+    return [] if alone and others else strings
 
 
 def _content(literal: re.Match[bytes]) -> bytes:

@@ -32,7 +32,8 @@ from dutlab.tools.iperf3.json_output import Iperf3Interval, Iperf3Result
 from dutlab.tools.json_text import JsonPiece, UnreadableError, member, number, pieces_of
 from dutlab.units import si
 
-_FRAME = re.compile(r"^(?:iperf Done\.|-{20,}|Server listening on .*)$", re.MULTILINE)
+_FRAME = re.compile(r"^(?:iperf Done\.|-{20,}|Server listening on .*|[Ww]arning: .*|Control connection MSS \d+)$", re.MULTILINE)
+"""Lines of iperf3 itself around a report. Before JSON it prints warnings (3.7 to 3.12 for `--bidir`), and the MSS with `-V`."""
 _DEBUG = re.compile(rb"^(?:send|get)_(?:parameters|results):?[ \t]*\n\{$.*?^\}$\n?", re.MULTILINE | re.DOTALL)
 """What --debug prints of the messages between the two ends."""
 _TEXT_OF_SERVER = "Server JSON output:"

@@ -1,21 +1,24 @@
 """Import of JSON from programs that test with TRex, by a table of fields for each: TRex's own `get_stats()`, nfvbench.
 
 Formats: TRex v3.08 (interactive/trex: trex_port_stats.py, trex_stl_stats.py, astf/stats; src/stt_cp.cpp), nfvbench (traffic_client.py,
-chain_runner.py; nfvbenchd.py answers with the same below `result`). A file may also have the dict as Python prints it.
+chain_runner.py; nfvbenchd.py answers with the same below `result`). A file may also have the dict as Python prints it, and a log several.
 """
 
 from __future__ import annotations
 
 import ast
 import json
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.interop.field_table import Derived, Document, ResultForm, TableField, found_at, number_at, reader
 from dutlab.interop.imported_run import BOTH, LINK, AssumedUnit, LeftOut, Omission, repair_doubts
-from dutlab.tools.json_text import as_number, read_cut_object
+from dutlab.tools.json_text import as_number, pieces_of, read_cut_object
 
 _US = 1e3
+_BRACE = re.compile("[{}]")
 
 
 def _printed(data: bytes) -> tuple[Sequence[Document], list[str]]:
@@ -32,10 +35,50 @@ def _printed(data: bytes) -> tuple[Sequence[Document], list[str]]:
     return [document], repairs
 
 
+def _literals(text: str) -> Iterator[Document]:
+    """Yield each object that Python printed in a text."""
+    depth = begin = 0
+    for brace in _BRACE.finditer(text):
+        depth = max(0, depth + (1 if brace[0] == "{" else -1))
+        if depth == 1 and brace[0] == "{":
+            begin = brace.start()
+        elif depth == 0 and brace[0] == "}" and "packets" in text[begin : brace.end()]:
+            with suppress(ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+                value = json.loads(json.dumps(ast.literal_eval(text[begin : brace.end()])))
+                if isinstance(value, dict):
+                    yield value
+
+
+def _readings(data: bytes) -> tuple[Sequence[Document], list[str]]:
+    """Read all counters of TRex in a file or log. Ports that were printed one by one are read in pairs, as TRex uses them.
+
+    Raises UnreadableError.
+    """
+    pieces = [piece for piece in pieces_of(data) if piece.document is not None]
+    objects = [piece.document for piece in pieces if piece.document is not None] or [*_literals(data.decode("utf-8", "replace"))]
+    readings = [of for of in objects if _is_trex(of)]
+    if not readings:
+        ports = [of for of in objects if {"opackets", "ipackets"} <= of.keys()]
+        readings = [_pair(*ports[n : n + 2]) for n in range(0, len(ports) - 1, 2)]
+    if not readings:
+        return _printed(data)
+    repairs = [repair for piece in pieces for repair in piece.repairs]
+    return [of if len(readings) == 1 else {**of, "reading": n} for n, of in enumerate(readings, 1)], repairs
+
+
+def _pair(one: Document, other: Document) -> Document:
+    """Return the counters of two ports as TRex writes those of all ports."""
+    numbers = ((key, as_number(of), as_number(other.get(key))) for key, of in one.items())
+    total = {key: mine + theirs for key, mine, theirs in numbers if mine is not None and theirs is not None}
+    return {"0": one, "1": other, "total": total, "global": {}}
+
+
 def _answered(data: bytes) -> tuple[Sequence[Document], list[str]]:
+    """Read a result of nfvbench, the answer of its server that contains one, or a page of OPNFV's database of results (behave_tests)."""
     (document,), repairs = _printed(data)
-    answer = document.get("result")
-    return [answer if isinstance(answer, Mapping) else document], repairs
+    pages = [answer for _, answer in found_at(document, "results.*.details.results.*.*.output.result")]
+    answers = pages or [document.get("result")]
+    return [answer for answer in answers if isinstance(answer, Mapping)] or [document], repairs
 
 
 def _is_trex(document: Document) -> bool:
@@ -82,6 +125,7 @@ _STL = ResultForm(
         TableField("total.opackets", "sent_frames"),
         TableField("total.ipackets", "received_frames"),
         TableField("global.cpu_util", "generator_cpu_percent"),
+        TableField("reading", setting="reading"),
         TableField("flow_stats.*.tx_pkts.total", "pg{}/sent_frames"),
         TableField("flow_stats.*.rx_pkts.total", "pg{}/received_frames"),
         TableField("latency.*.latency.average", "pg{}/latency_mean_ns", scale=_US),
@@ -93,7 +137,7 @@ _STL = ResultForm(
         TableField("latency.*.err_cntrs.out_of_order", "pg{}/reordered_frames"),
     ],
     holds=lambda document: _is_trex(document) and not isinstance(document.get("traffic"), Mapping),
-    documents=_printed,
+    documents=_readings,
     derive=_trex,
     assumed=(
         AssumedUnit("latency", "µs", "TRex counts so"),
@@ -124,6 +168,7 @@ _ASTF = ResultForm(
         *_PORT_RATES,
         TableField("global.cpu_util", "generator_cpu_percent"),
         TableField("global.tx_cps", "completed_per_s"),
+        TableField("reading", setting="reading"),
         TableField("traffic.client.m_rx_bw_l7_r", "client/goodput_bps"),
         TableField("traffic.server.m_rx_bw_l7_r", "server/goodput_bps"),
         TableField("traffic.client.tcps_connects", "established_connections"),
@@ -134,7 +179,7 @@ _ASTF = ResultForm(
         TableField("latency.*.hist.max_usec", "port{}/latency_max_ns", scale=_US),
     ],
     holds=lambda document: _is_trex(document) and isinstance(document.get("traffic"), Mapping),
-    documents=_printed,
+    documents=_readings,
     derive=_astf,
     assumed=(AssumedUnit("latency", "µs", "TRex counts so"),),
 )
@@ -156,14 +201,34 @@ def _bound(name: str) -> list[TableField]:
     ]
 
 
+_SENT_AS_ASKED = 0.9
+"""Share of the asked rate below which nfvbench warns (`compare_tx_rates`)."""
+
+
 def _nfvbench(result: Document, figures: Mapping[str, float]) -> Derived:
-    """Return the derived values. A search without a result has 0 in all its fields."""
+    """Return the derived values. A search without a result has 0 in all its fields.
+
+    The rate of a bound is the rate that nfvbench asked for. If its generator sent less, the bound is what was sent.
+    """
     none = [name for name in ("ndr", "pdr") if figures.get(f"{name}/lower_pps") == 0]
     usable = {name: value for name, value in figures.items() if name.split("/")[0] not in none}
-    paths = ("ndr.stats.1.tx_pkts", "pdr.stats.1.tx_pkts", "stats.1.tx.total_pkts")
-    place = BOTH if any(number_at(result, path) for path in paths) else LINK
+    starved = []
+    for name in ("ndr", "pdr"):
+        asked, sent = usable.get(f"{name}/lower_pps"), number_at(result, f"{name}.stats.total_tx_rate")
+        if asked and sent and sent < asked * _SENT_AS_ASKED:
+            starved.append(f"{name.upper()}: {sent:.0f} of {asked:.0f} frames a second were sent")
+            usable[f"{name}/lower_pps"] = sent
+            if bits := usable.get(f"{name}/lower_bps_l1"):
+                usable[f"{name}/lower_bps_l1"] = bits * sent / asked
+    counts = ("ndr.stats.1.tx_pkts", "pdr.stats.1.tx_pkts", "stats.1.tx.total_pkts")
+    place = BOTH if any(number_at(result, path) for path in counts) else LINK
     doubts = [Doubt(DoubtKind.NO_LOWER_BOUND, f"nfvbench found no {name.upper()}", place) for name in none]
-    warnings = [str(value) for path in ("warning", "*.warning", "stats.warning") for _, value in found_at(result, path) if value]
+    asked, sent = usable.get("intended_pps"), usable.get("offered_pps")
+    if asked and sent is not None and sent < asked * _SENT_AS_ASKED:
+        starved.append(f"{sent:.0f} of {asked:.0f} frames a second were sent")
+    doubts += [Doubt(DoubtKind.TX_STARVED, short, place) for short in starved]
+    paths = ["warning", "*.warning", "*.stats.warning"]
+    warnings = [] if starved else [str(value) for path in paths for _, value in found_at(result, path) if value]
     return Derived(usable, doubts=(*doubts, *repair_doubts(warnings)), place=place, replaces=True)
 
 

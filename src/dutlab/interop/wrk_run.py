@@ -18,17 +18,17 @@ _COUNT, _SIZE = (
     {f"{p}B": 8 * 1024.0**n for n, p in enumerate(("", "K", "M", "G", "T", "P"))},
 )
 _TIME = {"us": 1e3, "ms": 1e6, "s": 1e9, "m": 60e9, "h": 3600e9}
-_BEGIN = re.compile(r"^Running (?P<time>[\d.]{1,30})(?P<time_unit>us|ms|s|m|h) test @ (?P<url>\S+)", re.MULTILINE)
+_BEGIN = re.compile(r"^[ \t]*Running (?P<time>[\d.]{1,30})(?P<time_unit>us|ms|s|m|h) test @ (?P<url>\S+)", re.MULTILINE)
 _LATENCY = r"(?P<{0}>[\d.]{{1,30}})(?P<{0}_unit>us|ms|s|m|h)"
 _PERCENTILES = {"p50": "50", "p90": "90", "p99": "99", "p999": r"99\.9", "p9999": r"99\.99"}
 """Name → share in percent. wrk2 prints three decimals and the last two."""
 _PARTS = (
     r"(?P<threads>\d{1,18}) threads and (?P<connections>\d{1,18}) connections",
-    rf"^ +Latency +{_LATENCY.format('mean')} +[\d.]+(?:us|ms|s|m|h) +{_LATENCY.format('max')}",
-    *(rf"^ +{percent}\.?0*% +{_LATENCY.format(name)}" for name, percent in _PERCENTILES.items()),
-    r"^ +(?P<requests>\d{1,18}) requests in [\d.]+\w+, [\d.]+\w+ read",
-    r"^Requests/sec: +(?P<rate>[\d.]{1,30})(?P<rate_unit>[kMGT]?)",
-    r"^Transfer/sec: +(?P<bytes>[\d.]{1,30})(?P<bytes_unit>[KMGTP]?B)",
+    rf"^[ \t]+Latency +{_LATENCY.format('mean')} +[\d.]+(?:us|ms|s|m|h) +{_LATENCY.format('max')}",
+    *(rf"^[ \t]+{percent}\.?0*% +{_LATENCY.format(name)}" for name, percent in _PERCENTILES.items()),
+    r"^[ \t]+(?P<requests>\d{1,18}) requests in [\d.]+\w+, [\d.]+\w+ read",
+    r"^[ \t]*Requests/sec: +(?P<rate>[\d.]{1,30})(?P<rate_unit>[kMGT]?)",
+    r"^[ \t]*Transfer/sec: +(?P<bytes>[\d.]{1,30})(?P<bytes_unit>[KMGTP]?B)",
     r"Socket errors: connect (?P<connect>\d{1,18}), read (?P<read>\d{1,18}), write (?P<write>\d{1,18}), timeout (?P<timeout>\d{1,18})",
     r"Non-2xx or 3xx responses: (?P<refused>\d{1,18})",
 )

@@ -2,7 +2,7 @@
 
 FreeBSD's arp(8) prints a sentence per entry (usr.sbin/arp/arp.c), OpenBSD's a table row. The facts leave out the addresses of entries.
 
-Tested only against transcripts of documented outputs, never on a machine.
+Tested only against transcripts of documented outputs and outputs of published machines, never on a machine of ours.
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ _OPENBSD = re.compile(r"^[\d.]+ +(?P<mac>\S+) +(?P<on>\S+) +(?:(?P<word>permanen
 _SECONDS = {"d": 86_400, "h": 3600, "m": 60, "s": 1, "": 1}
 _SPEED = re.compile(r"\b(\d+(?:\.\d+)?)(G?)(?:base|SFP\+|-[A-Z]*AUI)", re.IGNORECASE)
 """Speed in a name of media: also `10GSFP+Cu` (OpenBSD) and `100G-CAUI4` (FreeBSD), in net/if_media.h of both."""
+_OPTIONS = re.compile(r"^\s+(?:(?:options|hwfeatures)=[0-9a-f]+<|options (?=[A-Z]))([A-Za-z0-9_,]*)", re.MULTILINE)
+"""Offloads of a card. `nd6 options=` are of its IPv6; a bridge has no others."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +106,7 @@ class BsdFacts:
         link = re.search(r"[<( ,](?:full|half)-duplex(?P<pause>[a-z,]*)", media or "")
         paused = {way: f"{way}pause" in link["pause"] for way in ("rx", "tx")} if link else None
         facts.put(f"{at}/pause_frames", paused, why)
-        options = re.search(r"\b(?:options|hwfeatures)=[0-9a-f]+<([A-Za-z0-9_,]*)>", text)
+        options = _OPTIONS.search(text)
         facts.put(f"{at}/offloads", {word: True for word in options[1].split(",") if word} if options else None, why)
 
     def _named(self) -> dict[str, str]:

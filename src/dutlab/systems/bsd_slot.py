@@ -64,7 +64,7 @@ def way_to_root(devices: Sequence[PciAddress], name: str) -> list[PcieStep]:
 
 
 def pciconf_devices(text: str) -> list[PciAddress]:
-    """Parse `pciconf -lBc` of FreeBSD."""
+    """Parse `pciconf -lBc` of FreeBSD. Before version 11 a line could end between the width and the speed of a link."""
     blocks = re.findall(r"^(\w+)@pci(\d+:\d+:\d+:\d+):(.*(?:\n[ \t].*)*)", text, re.MULTILINE)
     return [
         PciAddress(
@@ -98,7 +98,7 @@ def addresses(dmesg: str) -> dict[str, str]:
 
 
 def _of_pciconf(address: str, body: str) -> PcieStep | None:
-    link = re.search(r"link x(\d+)\(x(\d+)\)(?: speed ([\d.]+)\(([\d.]+)\))?(?: ASPM ([^\s(]+))?", body)
+    link = re.search(r"link x(\d+)\(x(\d+)\)(?:\s+speed (?:undef|([\d.]+))\(([\d.]+)\))?(?:\s+ASPM ([^\s(]+))?", body)
     if link is None:
         return None
     data, read = re.search(r"max data (\d+)\((\d+)\)", body), re.search(r"max read (\d+)", body)

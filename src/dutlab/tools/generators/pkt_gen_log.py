@@ -15,7 +15,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from operator import itemgetter
 
 FCS_BYTES = 4
 ROUND_S = 1000.0
@@ -35,7 +36,15 @@ _WAY = re.compile(r"^(?:\S+ \w+ \[\d+\] )?(Sending on|Receiving from) |\b(sender
 _BEGINS = "interface is "
 _HEAD = re.compile(r"\s*(?:(source|sender|tx)|sink|receiver|rx)\s*:?\s*", re.IGNORECASE)
 """Heading that people write above a log, in a file with the logs of both ends."""
+_COMMAND = re.compile(r"\bpkt-gen\b.{0,400}? -f ?(tx|rx)\b")
+"""Command before its output, as in a page that shows both ends."""
+_OVERLAP = 0.2
+"""Share of a report's interval that may lie before the end of the report before it."""
 _EVERY = re.compile(r"^Sending (\d{1,9}) packets every\s+(\d{1,9}\.\d{9}) s")
+
+
+LEAST_REPORTS = 2
+"""Least number of reports of a size, or of a process: a single report between two sizes may cover both."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +88,8 @@ class PktGenRun:
     """Intended rate (-R); None for as fast as it can, or if unknown."""
     unread: list[int] = field(default_factory=list)
     """Numbers, from 1, of lines that look like reports and cannot be read."""
+    is_one_of_two: bool = False
+    """True if its reports were mixed with those of another process. The faster one then counts as the sender."""
 
     @property
     def has_reports(self) -> bool:
@@ -138,14 +149,39 @@ def parse(text: str) -> PktGenLog:
             continue
         if way := _WAY.search(line):
             run.direction = "Sent" if way[1] == "Sending on" or way[2] == "sender" else "Received"
-        stamp, head = _STAMP.match(line), _HEAD.fullmatch(line)
-        if run.has_reports and (head or (stamp and stamp["said"].startswith(_BEGINS))):
+        stamp, head, command = _STAMP.match(line), _HEAD.fullmatch(line), _COMMAND.search(line)
+        if run.has_reports and (head or command or (stamp and stamp["said"].startswith(_BEGINS))):
             runs.append(run := PktGenRun())  # the run before it was truncated
         if head:
             run.direction = "Sent" if head[1] else "Received"
+        if command:
+            run.direction = "Sent" if command[1] == "tx" else "Received"
         if stamp:
             run.take(number, float(stamp["time"]), stamp["said"])
-    return PktGenLog(tuple(run for run in runs if run.has_reports or run.total is not None))
+    return PktGenLog(tuple(one for run in runs if run.has_reports or run.total is not None for one in _each_process(run)))
+
+
+def _each_process(run: PktGenRun) -> list[PktGenRun]:
+    """Return the runs of two processes whose reports are mixed, as in the output of a shell that runs both; else the run itself."""
+    by_process = list[list[Report]]()
+    for report in run.reports:
+        begin_s = report.end_s - report.seconds
+        earlier = [(abs(of[-1].end_s - begin_s), of) for of in by_process if of[-1].end_s <= begin_s + report.seconds * _OVERLAP]
+        if earlier:
+            min(earlier, key=itemgetter(0))[1].append(report)
+        else:
+            by_process.append([report])
+    if run.total is not None or len(by_process) != 2 or min(map(len, by_process)) < LEAST_REPORTS:  # noqa: PLR2004 -- a sender and a receiver
+        return [run]
+    begins, ends = ([of[n].end_s for of in by_process] for n in (0, -1))
+    shorter_s = min(end - begin for begin, end in zip(begins, ends, strict=True))
+    if min(ends) - max(begins) < shorter_s / 2:  # one process, a line of which was late
+        return [run]
+    by_process.sort(key=lambda of: -sum(report.pps for report in of) / len(of))
+    return [
+        replace(run, reports=of, direction=way, is_one_of_two=True, unread=run.unread if way == "Sent" else [])
+        for of, way in zip(by_process, ("Sent", "Received"), strict=True)
+    ]
 
 
 @dataclass(frozen=True)
@@ -165,10 +201,6 @@ class SizedReports:
         """Mean rate over these reports."""
         seconds = sum(report.seconds for report in self.whole)
         return sum(report.packets for report in self.whole) / seconds if seconds else 0.0
-
-
-LEAST_REPORTS = 2
-"""Least number of reports of a size: a single report between two sizes may cover both."""
 
 
 def by_size(reports: Sequence[Report]) -> tuple[list[SizedReports], int]:
