@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from cells import cell_of
 from dutlab.analysis.limited.finding import LimitCause
 from dutlab.cli.main import dutlab
 from dutlab.errors import InputError
@@ -30,6 +31,7 @@ from dutlab.units import BpsL1
 from dutlab.workloads import settable
 from import_files import FIO
 from refusal import refusals
+from run_records import new_run, trial_record
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES, DATA = ROOT / "examples" / "published", ROOT / "tests" / "data"
@@ -383,3 +385,15 @@ def test_each_verdict_names_the_levels_that_tell_its_result_from_the_others(tmp_
     abouts = [(row.label, row.cells[0]) for row in table.rows]
     assert len(set(abouts)) == len(abouts) == len(report.limits) > 1
     assert any("setperf 100" in str(about) for _, about in abouts)
+
+
+def test_a_measured_factor_experiment_is_one_table_with_a_column_for_each_factor(tmp_path):
+    levels = [("nat", "9000"), ("router", "1500"), ("nat", "1500"), ("router", "9000")]  # shuffled
+    cells = [cell_of("iperf3", mode=mode, factors={"mtu": mtu}, streams=1, duration_s=3) for mode, mtu in levels]
+    resolved = {"experiment": {"name": "x", "factors": {"mode": ["router", "nat"], "mtu": [1500, 9000]}}, "testbed": {"name": "sim"}}
+    run = new_run(tmp_path, cells, resolved=resolved | {"command": ["dutlab", "run"]})
+    for number, cell in enumerate(cells, 1):
+        run.write_trial(trial_record(number, cell, {"a": {"goodput_bps": number * 1e9}}), {})
+    head, *rest = rows(written([run.path], "table", tmp_path / "out")["table-iperf3.csv"])
+    assert head[:2] == ["mode", "mtu"] and "streams" not in head
+    assert [tuple(row[:2]) for row in rest] == [("router", "1500"), ("router", "9000"), ("nat", "1500"), ("nat", "9000")]
