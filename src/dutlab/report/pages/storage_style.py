@@ -20,8 +20,8 @@ from dutlab.report.pages.specification import diagrams_of, specification_tables
 from dutlab.report.plots.curve_plot import curve_plot
 from dutlab.report.plots.plot import Plot
 from dutlab.report.sections.headline import compared
+from dutlab.spec.workloads.fio import FioSetting
 from dutlab.spec.workloads.on_drives import options_of
-from dutlab.spec.workloads.setting import ImportedSetting
 from dutlab.store.record import PUBLISHED
 from dutlab.subject import FigureName, figure_name
 
@@ -33,7 +33,8 @@ _SCALES: Mapping[object, str] = {
 _TIME_SCALES: Mapping[object, str] = {1.0: "ns", 1e3: "µs", 1e6: "ms"}
 _Text = tuple[str, tuple[str, str]]
 """Digits, and (parameter, unit) from the figure's name."""
-_CURVES = ("fio-depth-", "fio-jobs-")
+_CURVES, _GRID = ("fio-depth-", "fio-jobs-"), "fio-grid"
+"""Slugs of the curves and shaded tables over depth and jobs (dutlab.report.sections.fio)."""
 _NONE: _Text = ("", ("", ""))
 _RATES = {MeasureUnit.IOPS, MeasureUnit.BYTES_PER_S}
 _TIMES = ("latency_ns", "lat_p99_ns", "clat_p99_ns", "clat_mean_ns")
@@ -69,8 +70,10 @@ def contents(reads: Sequence[ReadRun], reports: Sequence[RunReport]) -> Contents
         rest = [g for g in groups if not any(g in same for _, same in beside)]
         if rest:
             tables.append(_workloads(prefix, rest, read))
-            tables += [replace(t, slug=f"{prefix}{t.slug}") for s in report.sections if s.workload == "fio" for t in s.tables if t.shaded]
-            curves = [c for s in report.sections if s.workload == "fio" for c in s.curves if c.slug.startswith(_CURVES)]
+            tables += [
+                replace(t, slug=f"{prefix}{t.slug}") for s in report.sections for t in s.tables if t.shaded and t.slug.startswith(_GRID)
+            ]
+            curves = [c for s in report.sections for c in s.curves if c.slug.startswith(_CURVES)]
             plots[tables[-1].slug] = tuple(plot for c in curves if (plot := curve_plot(c, report.labels)) is not None)
         specification = specification_tables(prefix, report) if tables else ()
         tables += specification
@@ -168,7 +171,7 @@ def _names(group: Group) -> list[str]:
     fio's have one rate, I/Os or bytes a second, and the mean latency; the full report has the others.
     """
     names = dict.fromkeys(name for r in group.measured for name in r.figures.get(group.cell.link_label, ()))
-    if group.cell.workload == "fio" and not isinstance(group.cell.setting, ImportedSetting):
+    if isinstance(group.cell.setting, FioSetting):
         rate = _OF_ROWS[not options_of(group.cell.setting).get("rw", "").startswith("rand")]
         return [n for n in names if measure_unit(n) is rate or figure_name(n).measure == "clat_mean_ns"]
     return [n for n in names if _published(group, n) or measure_unit(n) in _RATES or figure_name(n).measure in _TOLD]
