@@ -63,7 +63,7 @@ class Unfit(enum.StrEnum):
 class UnfitFile(StoreError):
     """A file from outside was not read. `most_bytes` is the size limit, or None where size is not the reason."""
 
-    def __init__(self, path: Path, kind: Unfit, bound: FileBound | None = None) -> None:
+    def __init__(self, path: Path | str, kind: Unfit, bound: FileBound | None = None) -> None:
         if bound is not None:
             what, remedy = f"has more than {bound.most_bytes} bytes, which no {bound.what} has", "ask who made it"
         elif kind is Unfit.TOO_LATE:
@@ -73,10 +73,10 @@ class UnfitFile(StoreError):
             what = "a symbolic link" if kind is Unfit.LINK else "not a plain file"
             remedy = "the file was changed; verify the run with its MANIFEST.sha256" if kind is Unfit.LINK else "name a plain file"
         super().__init__(f"{path}: {what}", remedy=remedy)
-        self.path, self.kind, self.most_bytes = path, kind, None if bound is None else bound.most_bytes
+        self.path, self.kind, self.most_bytes = Path(path), kind, None if bound is None else bound.most_bytes
 
 
-def read(path: Path, bound: FileBound, links: AtLink = AtLink.REFUSED, pipes: AtPipe = AtPipe.REFUSED) -> bytes:
+def read(path: Path | str, bound: FileBound, links: AtLink = AtLink.REFUSED, pipes: AtPipe = AtPipe.REFUSED) -> bytes:
     """Return the contents of a file. Raises UnfitFile, OSError."""
     handle = descriptor(path, links, pipes)
     try:  # without a Python file object, to save time: a report reads tens of thousands of files
@@ -104,7 +104,7 @@ def tail(path: Path, most_bytes: int) -> bytes:
         return b""
 
 
-def descriptor(path: Path, links: AtLink = AtLink.REFUSED, pipes: AtPipe = AtPipe.REFUSED) -> int:
+def descriptor(path: Path | str, links: AtLink = AtLink.REFUSED, pipes: AtPipe = AtPipe.REFUSED) -> int:
     """Open a plain file, or a pipe where `pipes` allows it, and return its descriptor. Raises UnfitFile, OSError."""
     flags = _FLAGS if links is AtLink.FOLLOWED else _FLAGS | os.O_NOFOLLOW
     try:
@@ -132,7 +132,7 @@ def read_given(path: Path, bound: FileBound) -> bytes:
         raise InputError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
 
 
-def read_within(handle: int, path: Path, bound: FileBound) -> bytes:
+def read_within(handle: int, path: Path | str, bound: FileBound) -> bytes:
     """Return the rest of an open file or pipe. Raises UnfitFile, OSError."""
     at = os.fstat(handle)
     if stat.S_ISFIFO(at.st_mode):
@@ -152,7 +152,7 @@ def read_within(handle: int, path: Path, bound: FileBound) -> bytes:
     return b"".join(parts)
 
 
-def _read_pipe(handle: int, path: Path, bound: FileBound) -> bytes:
+def _read_pipe(handle: int, path: Path | str, bound: FileBound) -> bytes:
     """Return the data of a pipe up to its end, when its last writer closes it. Raises UnfitFile."""
     ready, left_s, parts, length = select.poll(), bounds.PIPE_S, list[bytes](), 0
     ready.register(handle, select.POLLIN)

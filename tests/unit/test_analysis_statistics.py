@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import random
 import statistics as reference
+from math import comb
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dutlab.stats.summary import median, order_interval, summarise
+from dutlab.stats.summary import binomials, median, order_interval, summarise
 
 VALUES = st.lists(st.floats(-1e12, 1e12), min_size=1, max_size=60)
 
@@ -62,6 +63,11 @@ def test_a_summary_does_not_depend_on_the_order_and_encloses_its_median(values: 
     if found.interval:
         assert found.low <= found.interval.low <= found.median <= found.interval.high <= found.high
     assert (found.interval is None) == (len(values) < 6)
+
+
+@pytest.mark.parametrize("n", [0, 1, 6, 7, 300])
+def test_binomials_are_those_of_the_standard_library(n: int) -> None:
+    assert list(binomials(n)) == [comb(n, k) for k in range(n + 1)]
 
 
 def test_no_values_have_no_median() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from cells import cell_of, setting_of
 from dutlab.events import TrialEnded
 from dutlab.plan.cell import Cell
-from dutlab.report.model.groups import group, key_of, labels_of
+from dutlab.report.model.groups import group, labels_of
 from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.table import Figure, number_text, spread_text
 from dutlab.report.model.trial_words import ended_words
@@ -40,6 +40,7 @@ from dutlab.spec.traffic import Traffic
 from dutlab.spec.workloads import model_of
 from dutlab.spec.workloads.iperf3 import Iperf3Setting
 from dutlab.spec.workloads.setting import ImportedSetting, LoadSetting
+from dutlab.store.cell_figures import key_of
 from dutlab.store.needed import planned_cells
 from dutlab.store.record import DoubtRecord, TrialRecord
 from dutlab.workloads import settable
@@ -169,7 +170,7 @@ def test_a_doubt_touches_what_it_is_about_and_everything_when_that_is_not_known(
     book = book_of([made])
     number = next(n.number for n in book.notes if n.kind == "K")
     places = [(link, name) for link, of in made.figures.items() for name in of]
-    assert {place for place in places if number in book.touching([made], *place)} == touched
+    assert {place for place in places if number in book.touching((made.trial,), *place)} == touched
 
 
 def test_flows_that_do_not_balance_are_a_severe_doubt_even_when_the_record_says_nothing() -> None:

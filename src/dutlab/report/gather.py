@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
@@ -25,7 +25,7 @@ from dutlab.report.model.packets import mtus_of
 from dutlab.report.model.run_report import LimitRow, ReadRun, RunReport, Section, TrialLine
 from dutlab.report.model.table import Column, Figure, Links, Missing, Table, Value, number_text, without_empty
 from dutlab.report.model.watched_means import WatchedKey, means_by_key
-from dutlab.report.model.words import duration_words, unit_for
+from dutlab.report.model.words import Unit, duration_words, unit_for
 from dutlab.report.sections.additions import shown_additions
 from dutlab.report.sections.answer import answer_of
 from dutlab.report.sections.cpu_cost import cpu_cost, speed_sentence
@@ -163,7 +163,10 @@ def _report_of(read: ReadRun, base: Path) -> RunReport:
         ),
         notes=book.notes,
         additions=tuple(shown_additions(run.path, folder, faults)),
-        deviations=(*_deviations(cells), *(d for s in found_sections for d in s.deviations)),
+        deviations=(
+            *_deviations(list({id(cell.setting): cell for cell in cells}.values())),
+            *(d for s in found_sections for d in s.deviations),
+        ),
         busy=too_busy(records, aside),
         repeated=" ".join(filter(None, (repeated(records, aside), hosts_lost(read.lost)))),
         cpu_cost=cpu_cost(records, aside, modes) if slowed or any(r.doubted(DoubtKind.DISTURBED) for r in (*records, *aside)) else None,
@@ -266,7 +269,7 @@ def _findings(read: ReadRun) -> tuple[Finding, ...]:
 
 def _line(record: TrialRecord, of: Group, run: RunFolder, linked: str, book: NoteBook) -> TrialLine:
     folder, link = f"{run.path}/trials/{record.trial:04d}", f"{linked}/trials/{record.trial:04d}"
-    files = ["record.json", *record.raw, "samples.parquet"]
+    files = [*record.raw, "samples.parquet"]
     return TrialLine(
         number=record.trial,
         group=of.planned[0],
@@ -280,7 +283,14 @@ def _line(record: TrialRecord, of: Group, run: RunFolder, linked: str, book: Not
         started=_moment(record.started),
         seconds=(record.ended - record.started).total_seconds(),
         marks=book.of_trial(record.trial),
-        files=tuple((name.removeprefix("raw/"), f"{link}/{_quoted(name)}") for name in files if _inside(folder, name)),
+        files=(
+            ("record.json", f"{link}/record.json"),
+            *[
+                (name.removeprefix("raw/"), f"{link}/{quoted}")
+                for name in files
+                if (quoted := _quoted(name)) and os.path.isfile(f"{folder}/{name}")  # noqa: PTH113 - for every file of a run
+            ],
+        ),
         result=_result(record, of),
     )
 
@@ -292,14 +302,20 @@ def _result(record: TrialRecord, of: Group) -> str:
     if value is None:
         return ""
     middle = of.median(link, figure)
-    unit = unit_for(figure, [value if middle is None else middle])
+    unit = _unit(figure, value if middle is None else middle)
     return f"{'≥ ' if has_bounds(of.cell) and is_bound(record, link, figure) else ''}{number_text(value, unit)} {unit.name}".strip()
 
 
-@cache
+@lru_cache
+def _unit(figure: str, value: float) -> Unit:
+    """Return the unit of a value; cached, since all trials of a cell have that of its median."""
+    return unit_for(figure, [value])
+
+
+@lru_cache
 def _quoted(name: str) -> str:
-    """Quote a file name for a link; cached, since every trial has the same names."""
-    return quote(os.fsencode(name))
+    """Quote a file name for a link; empty for a path out of the folder, since records are untrusted. Every trial has the same names."""
+    return "" if name.startswith("/") or ".." in name.split("/") else quote(os.fsencode(name))
 
 
 def _undone(number: int, cell: Cell, of: Group) -> TrialLine:
@@ -363,11 +379,6 @@ def _moment(moment: datetime | None) -> str:
 
 def _mapping(value: Any) -> Mapping[str, Any]:  # noqa: ANN401 - JSON may be any type
     return value if isinstance(value, Mapping) else {}
-
-
-def _inside(folder: str, name: str) -> bool:
-    """Return whether `name` is a file inside `folder`; paths in records are untrusted, so others are not linked."""
-    return not name.startswith("/") and ".." not in name.split("/") and os.path.isfile(f"{folder}/{name}")  # noqa: PTH113 - for every file of a run
 
 
 def _link(path: Path, base: Path) -> str:

@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from math import comb, exp, hypot, isfinite, log
+from itertools import islice
+from math import exp, hypot, isfinite, log
 from statistics import NormalDist
 
-from dutlab.stats.summary import CONFIDENCE, Interval, median
+from dutlab.stats.summary import CONFIDENCE, Interval, binomials, median
 
 FEWEST = 4
 """Fewest values a side for an interval."""
@@ -71,7 +72,10 @@ def order_scale(n: int) -> tuple[int, float]:
 
     For few values k is 1: the interval goes from the least to the greatest value.
     """
-    k, outside = 1, 2 / 2**n
-    while k < n // 2 and (more := outside + 2 * comb(n, k) / 2**n) <= 1 - CONFIDENCE:
+    all_ways = 1 << n
+    k, outside = 1, 2 / all_ways
+    for ways in islice(binomials(n), 1, n // 2):
+        if (more := outside + 2 * ways / all_ways) > 1 - CONFIDENCE:
+            break
         k, outside = k + 1, more
     return k, NormalDist().inv_cdf((1 + CONFIDENCE) / 2) / NormalDist().inv_cdf(1 - outside / 2)

@@ -11,7 +11,7 @@ from typing import Final
 
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.physics.disturbed import VoidAttempts, disturbed
-from dutlab.store.cell_figures import CellKey, key_of
+from dutlab.store.cell_figures import CellKey, KeyMemory
 from dutlab.store.record import DoubtRecord, TrialRecord
 
 DISTURBED: Final = "disturbed"
@@ -22,10 +22,10 @@ def judged(records: Sequence[TrialRecord], *, count: bool = False) -> list[Trial
 
     The file of a record never changes: the verdict is computed from all records.
     """
-    cells: dict[CellKey, list[TrialRecord]] = defaultdict(list)
+    cells, keys = defaultdict[CellKey, list[TrialRecord]](list), KeyMemory()
     for record in records:
         if _is_judged_here(record):
-            cells[key_of(record.cell)].append(record)
+            cells[keys.key_of(record.cell)].append(record)
     whys: dict[int, str] = {}
     for of_cell in cells.values():
         whys.update({id(r): why for r, why in zip(of_cell, disturbed([r.interference for r in of_cell]), strict=True) if why})
@@ -48,8 +48,7 @@ def doubted(record: TrialRecord, why: str) -> TrialRecord:
 
 def lost_link(record: TrialRecord) -> bool:
     """Return whether the record does not count because a link went down, and not because of other work."""
-    kinds = {d.kind for d in record.doubts}
-    return record.status == DISTURBED and DoubtKind.LINK_WENT_DOWN.name in kinds and DoubtKind.DISTURBED.name not in kinds
+    return record.status == DISTURBED and record.doubted(DoubtKind.LINK_WENT_DOWN) and not record.doubted(DoubtKind.DISTURBED)
 
 
 def void_attempts(records: Iterable[TrialRecord]) -> VoidAttempts:

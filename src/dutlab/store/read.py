@@ -33,7 +33,7 @@ def read_json(path: Path, bound: FileBound = PART) -> Any:  # noqa: ANN401 - JSO
 
 
 @contextmanager
-def reading(what: Path) -> Iterator[None]:
+def reading(what: Path | str) -> Iterator[None]:
     """Raise StoreError for any foreign exception in the block, which reads `what`, a run or a part of it: its files are at fault."""
     try:
         yield

@@ -169,7 +169,8 @@ class TrialRecord(_Strict):
 
     def doubted(self, kind: DoubtKind) -> bool:
         """Return whether the record has a doubt of this kind."""
-        return any(d.kind == kind.name for d in self.doubts)
+        name = kind.name  # once: a member of an enumeration looks it up each time
+        return any(d.kind == name for d in self.doubts)
 
 
 def found_of(measured: Measured) -> dict[str, Any]:

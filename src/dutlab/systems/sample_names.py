@@ -10,7 +10,7 @@ NAME_poll_cycles, _poll_cycles_with_frames  cycles of a polling thread, and thos
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 CALLS, VECTORS = "_calls", "_vectors"
 CYCLES, CYCLES_WITH_FRAMES = "_poll_cycles", "_poll_cycles_with_frames"
@@ -20,6 +20,11 @@ _LIMIT = "_limit_celsius"
 IDLE, STEAL = "idle", "steal"
 """States of a core: without work, and taken by a hypervisor."""
 _CORE = re.compile(r"cpu(\d+)_([a-z]+)_percent")
+
+
+def has_polls(counters: Iterable[str]) -> bool:
+    """Return whether any of these counters is one of frames_and_calls() or poll_cycle_shares()."""
+    return any(name.endswith((VECTORS, CYCLES)) for name in counters)
 
 
 def frames_and_calls(counters: Mapping[str, float]) -> list[tuple[float, float]]:

@@ -11,7 +11,7 @@ from dutlab.report.model.notes import NoteBook
 from dutlab.report.model.table import Figure, Missing, Value
 from dutlab.report.model.words import Unit, unit_for
 from dutlab.stats.summary import summarise
-from dutlab.store.cell_figures import has_bounds, is_bound
+from dutlab.store.cell_figures import Column, has_bounds, is_bound
 from dutlab.store.loads import DELIVERED, load_of
 from dutlab.store.record import PUBLISHED, TrialRecord
 from dutlab.subject import apart
@@ -21,7 +21,8 @@ def value_of(group: Group | None, link: str, figure: str, book: NoteBook) -> Val
     """Return the median of `figure` on `link` over the group's repeats, with spread and doubts, or the reason for its absence."""
     if group is None:
         return Missing("not part of the plan")
-    value = computed_value(group, link, figure, lambda r: r.figures.get(link, {}).get(figure), book)
+    column = group.column(link, figure)
+    value = _value(group, column, lambda r: r.figures.get(link, {}).get(figure), book, link=link, figure=figure)
     if not isinstance(value, Figure) or value.n != 1:
         return value
     own = {
@@ -43,20 +44,27 @@ def value_of(group: Group | None, link: str, figure: str, book: NoteBook) -> Val
 def computed_value(group: Group, link: str, figure: str, of: Callable[[TrialRecord], float | None], book: NoteBook) -> Value:
     """Return the median of what `of` computes from each record, with the doubts of `figure`."""
     values = {r.trial: value for r in group.measured if (value := of(r)) is not None}
-    if not values:
+    return _value(group, Column(tuple(values), tuple(values.values())), of, book, link=link, figure=figure)
+
+
+def _value(group: Group, column: Column, of: Callable[[TrialRecord], float | None], book: NoteBook, *, link: str, figure: str) -> Value:
+    if not column.trials:
         why = f"not measured: no {figure} in the records" if group.measured else group.why_missing
         greyed = {} if group.measured else {r.trial: value for r in group.disturbed if (value := of(r)) is not None}
         return Missing(why, tuple(group.planned), figure_of(greyed, len(group.planned)) if greyed else None)
-    have = [r for r in group.measured if r.trial in values]
-    marks = tuple(sorted(book.touching(have, link, figure)))
-    bound = has_bounds(group.cell) and any(is_bound(r, link, figure) for r in have)
-    result = figure_of(values, len(group.planned))
+    marks = tuple(sorted(book.touching(column.trials, link, figure)))
+    bound = has_bounds(group.cell) and not {r.trial for r in group.measured if is_bound(r, link, figure)}.isdisjoint(column.trials)
+    result = _figure(column, len(group.planned))
     return replace(result, marks=marks, severe=book.severe(marks), link=link, at_least=bound, disturbed=book.disturbed(marks))
 
 
 def figure_of(values: Mapping[int, float], planned: int) -> Figure:
     """Return the figure of `values` (trial → value), with the number of planned repeats; without doubts."""
-    summary = summarise(list(values.values()))
+    return _figure(Column(tuple(values), tuple(values.values())), planned)
+
+
+def _figure(column: Column, planned: int) -> Figure:
+    summary = summarise(column.values)
     return Figure(
         median=summary.median,
         low=summary.interval.low if summary.interval else summary.low,
@@ -64,14 +72,13 @@ def figure_of(values: Mapping[int, float], planned: int) -> Figure:
         interval=summary.interval is not None,
         n=summary.n,
         planned=planned,
-        trials=tuple(values),
+        trials=column.trials,
     )
 
 
 def rate_unit(groups: Iterable[Group], figure: str) -> Unit:
     """Return the unit in which the answer's table prints `figure` of these cells, for sentences about it."""
-    rates = (r.figures.get(g.main[1], {}).get(figure) for g in groups for r in g.measured)
-    return unit_for(figure, [value for value in rates if value is not None])
+    return unit_for(figure, [value for g in groups for value in g.column(g.main[1], figure).values])
 
 
 def value_or_dash(group: Group, figure: str, book: NoteBook, link: str = "") -> Value | str:

@@ -14,11 +14,11 @@ from dutlab.report.model.table import Row
 from dutlab.report.model.words import SIZES, asked_words, size_order
 from dutlab.spec.workloads.setting import ImportedSetting, identity_of
 from dutlab.stats.summary import median
+from dutlab.store.cell_figures import NO_COLUMN, Column, Columns, KeyMemory, columns_of, counts
 from dutlab.store.cell_figures import CellKey as GroupKey
-from dutlab.store.cell_figures import counts, key_of
 from dutlab.store.judged import DISTURBED
 from dutlab.store.record import TrialRecord
-from dutlab.subject import whole_of
+from dutlab.subject import Figures, whole_of
 from dutlab.workloads import main_figures
 
 
@@ -44,16 +44,35 @@ class Group:
         return [r for r in self.records if r.status == DISTURBED]
 
     @cached_property
+    def ceilings(self) -> list[Figures]:
+        """Ceilings of the records that count, each once: records read from one run share them."""
+        return list({id(r.ceilings): r.ceilings for r in self.measured}.values())
+
+    @cached_property
     def main(self) -> tuple[str, str]:
         """Main figure and its subject: the sum of all links, and of both directions if both carry load."""
-        link = whole_of((place for r in self.measured or self.disturbed for place in r.figures), self.cell.link_label)
-        there = main_figures(self.cell.workload, (name for r in self.measured for name in r.figures.get(link, ())))
+        link = whole_of(self._columns or (place for r in self.disturbed for place in r.figures), self.cell.link_label)
+        there = main_figures(self.cell.workload, self._columns.get(link, ()))
         return (there[0], link) if there else ("", link)
+
+    @cached_property
+    def _columns(self) -> Columns:
+        return columns_of(self.measured)
+
+    def column(self, link: str, figure: str) -> Column:
+        """Return a figure of the records that count and have it. Call it only when all records are present."""
+        return self._columns.get(link, {}).get(figure, NO_COLUMN)
+
+    def figure_names(self, link: str) -> list[str]:
+        """Return the figures of a link in the records that count; if none counts, in those of disturbed trials."""
+        if self.measured:
+            return list(self._columns.get(link, ()))
+        return list(dict.fromkeys(name for r in self.disturbed for name in r.figures.get(link, ())))
 
     def median(self, link: str, figure: str) -> float | None:
         """Return the median over the records that have the figure; None if none has. Call it only when all records are present."""
         if (link, figure) not in self._medians:
-            values = [of[figure] for r in self.measured if figure in (of := r.figures.get(link, {}))]
+            values = self.column(link, figure).values
             self._medians[link, figure] = median(values) if values else None
         return self._medians[link, figure]
 
@@ -84,19 +103,21 @@ class Group:
 
 def group(planned: Mapping[int, Cell], records: Sequence[TrialRecord], labels: Mapping[GroupKey, str]) -> list[Group]:
     """Return one group per cell, in the order of the labels, then of the plan."""
-    groups: dict[GroupKey, Group] = {}
+    groups, keys = dict[GroupKey, Group](), KeyMemory()
     for number, cell in sorted({**{r.trial: r.cell for r in records}, **planned}.items()):
-        cell_group = groups.setdefault(key_of(cell), Group(labels[key_of(cell)], cell))
+        if (cell_group := groups.get(key := keys.key_of(cell))) is None:
+            cell_group = groups[key] = Group(labels[key], cell)
         cell_group.planned.append(number)
     for record in sorted(records, key=lambda r: r.trial):
-        groups[key_of(record.cell)].records.append(record)
+        groups[keys.key_of(record.cell)].records.append(record)
     order = {label: place for place, label in enumerate(dict.fromkeys(labels.values()))}
     return sorted(groups.values(), key=lambda g: (order[g.label], g.planned[0]))
 
 
 def labels_of(cells: Iterable[Cell], factors: Mapping[str, Any]) -> dict[GroupKey, str]:
     """Return cell → row label: the mode and the levels of all varied factors, in the order of the experiment file."""
-    all_cells = list(cells)
+    keys = KeyMemory()
+    all_cells = list({keys.key_of(cell): cell for cell in cells}.values())
     levels: dict[str, dict[str, int]] = {
         name: {level: place for place, level in enumerate(dict.fromkeys(map(str, values)))}
         for name, values in factors.items()
@@ -112,7 +133,7 @@ def labels_of(cells: Iterable[Cell], factors: Mapping[str, Any]) -> dict[GroupKe
         return (levels["mode"][cell.mode], *(levels[n][cell.factors[n]] if n in cell.factors else -1 for n in varied))
 
     ordered = sorted(all_cells, key=place)
-    return {key_of(c): " · ".join([c.mode, *(f"{n} {c.factors[n]}" for n in varied if n in c.factors)]) for c in ordered}
+    return {keys.key_of(c): " · ".join([c.mode, *(f"{n} {c.factors[n]}" for n in varied if n in c.factors)]) for c in ordered}
 
 
 def by_size(groups: Sequence[Group], labels: Sequence[str]) -> list[Group]:

@@ -54,7 +54,10 @@ class NoteBook:
         ordered = sorted(trials, key=lambda k: (GRADES.index(k[1]), k[0], k[2]))
         number = {key: n for n, key in enumerate(ordered, first)}
         marks = {of: tuple((number[key], scope) for key, scope in of) for of in known}
+        numbers = {of: tuple(sorted({number[key] for key, _ in of})) for of in known}
         self._marks = {trial: marks[of] for trial, of in scopes.items()}
+        self._numbers = {trial: numbers[of] for trial, of in scopes.items()}
+        self._marks_of = dict[tuple[int, ...], set[tuple[int, str]]]()
         self.notes = tuple(
             DoubtNote(
                 number=number[key],
@@ -71,15 +74,16 @@ class NoteBook:
         self._disturbed = {n.number for n in self.notes if n.kind == DoubtKind.DISTURBED.name}
         self.answers = RunAnswers([r for group in groups for r in group.measured])
 
-    def touching(self, records: Iterable[TrialRecord], link: str, figure: str) -> set[int]:
+    def touching(self, trials: tuple[int, ...], link: str, figure: str) -> set[int]:
         """Return numbers of the notes about one figure of these trials. A doubt about a link also applies to sums that include it."""
         whole, flows = {"", link, figure}, apart(link)
-        every = {self._marks.get(record.trial, ()) for record in records}  # repeats have the same doubts
-        return {number for marks in every for number, scope in marks if scope in whole or scope in flows}
+        if (every := self._marks_of.get(trials)) is None:  # all figures of a cell have the same trials, and most trials the same doubts
+            every = self._marks_of[trials] = {mark for marks in {self._marks.get(trial, ()) for trial in trials} for mark in marks}
+        return {number for number, scope in every if scope in whole or scope in flows}
 
     def of_trial(self, trial: int) -> tuple[int, ...]:
         """Return the numbers of all notes of a trial."""
-        return tuple(sorted({number for number, _ in self._marks.get(trial, ())}))
+        return self._numbers.get(trial, ())
 
     def severe(self, marks: Iterable[int]) -> bool:
         """Return whether any of the notes has the highest grade."""
@@ -120,7 +124,9 @@ def _key(doubt: DoubtRecord) -> _Key:
 def _scope(doubt: DoubtRecord, record: TrialRecord) -> str:
     """Return the subject of a doubt; empty if it is about everything, or unknown."""
     about = doubt.about
-    links = {*record.figures, *record.cell.links, *(f.link for f in record.flows)} if about else set()
+    if not about:
+        return ""
+    links = {*record.figures, *record.cell.links, *(f.link for f in record.flows)}
     is_known = about in links or about in map(back_of, links) or any(about in of for of in record.figures.values())
     return about if is_known else ""
 
@@ -128,13 +134,10 @@ def _scope(doubt: DoubtRecord, record: TrialRecord) -> str:
 def _ledger_doubts(record: TrialRecord) -> list[DoubtRecord]:
     """Return doubts about flows that do not balance, unless the record has that doubt already."""
     kind = DoubtKind.LEDGER_OPEN
-    if record.doubted(kind):
+    links = [flow.link for flow in record.flows if not flow.balances]
+    if not links or record.doubted(kind):
         return []
-    return [
-        DoubtRecord(kind=kind.name, grade=kind.grade.value, text=kind.text, remedy=kind.remedy, about=flow.link)
-        for flow in record.flows
-        if not flow.balances
-    ]
+    return [DoubtRecord(kind=kind.name, grade=kind.grade.value, text=kind.text, remedy=kind.remedy, about=link) for link in links]
 
 
 def _joint_doubts(group: Group) -> list[DoubtRecord]:

@@ -65,7 +65,7 @@ class RunAnswers:
         for of, standing in self._standings(figures):
             figure = of.contest.figure
             for key, e in zip(of.keys, of.contest.entrants, strict=True):
-                yield (figure, of.name, frozenset(r.trial for r in self._cells[key].readings(of.name, figure))), (standing, e.label)
+                yield (figure, of.name, frozenset(self._cells[key].column(of.name, figure).trials)), (standing, e.label)
 
     def _readings(self, value: Figure, figure: str) -> tuple[CellFigure, ...]:
         records = sorted((self._records[t] for t in value.trials if t in self._records), key=lambda r: (r.started, r.trial))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import fields, is_dataclass
+from functools import cache
 from typing import Any
 
 from dutlab.report.model.run_report import RunReport
@@ -29,14 +30,18 @@ def _part(value: object) -> str:
     return "[" + ",".join(f"\n  {_text(entry)}" for entry in value) + "]" if isinstance(value, (list, tuple)) else _text(value)
 
 
-def _text(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, default=_plain)
-
-
 def _plain(value: object) -> dict[str, Any]:
-    if not is_dataclass(value):
-        raise TypeError(f"{type(value).__name__} has no JSON")
-    return {field.name: getattr(value, field.name) for field in fields(value)}
+    return {name: getattr(value, name) for name in _names(type(value))}  # type: ignore[arg-type]  # mypy: a class would not be hashable
+
+
+@cache
+def _names(kind: type) -> tuple[str, ...]:
+    if not is_dataclass(kind):
+        raise TypeError(f"{kind.__name__} has no JSON")
+    return tuple(field.name for field in fields(kind))
+
+
+_text = json.JSONEncoder(ensure_ascii=False, allow_nan=False, default=_plain).encode
 
 
 def report_schema() -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain, pairwise
@@ -125,8 +125,8 @@ def compare_runs(
         design=design,
         comparisons=comparisons,
         together=together(comparisons),
-        only_first=_labels(here, there, own),
-        only_second=_labels(there, here, own),
+        only_first=_labels({key: of.cell for key, of in here.items()}, there.keys(), own),
+        only_second=_labels({key: of.cell for key, of in there.items()}, here.keys(), own),
         differences=fact_differences,
         faults=tuple(faults),
         count_changes=_count_changes(_records(first), _records(second), comparisons),
@@ -156,13 +156,13 @@ def compare_modes(run: ComparedRun, *, baseline: str | None = None, asked: Compa
     if base not in modes or not others:
         raise InputError(f"{run.name} has no two modes to compare{f' with {baseline}' if baseline else ''}",
                          remedy=f"its modes are {', '.join(modes) or 'none'}")  # fmt: skip
-    cells = {m: _by_size(cells_of(without_mode(r) for r in run.records if r.cell.mode == m)) for m in modes}
     every = _cells(run)
+    cells = {m: {key_of(cell): cell for of in every.values() if of.cell.mode == m and (cell := without_mode(of.cell))} for m in modes}
     answer = decided(contests_of([every], asked, base=base), asked)
     of_mode = {m: between_modes(answer, every, base, m) for m in others}
     whole = overall_of(answer, every, [base, *others])
     _insist_on_pairs([c.pair for of in of_mode.values() for c in of], run.name, list(every.values()))
-    own = own_words(cell.cell for of in cells.values() for cell in of.values())
+    own = own_words(cell for of in cells.values() for cell in of.values())
     return tuple(
         ComparedPair(
             first=base,
@@ -170,8 +170,8 @@ def compare_modes(run: ComparedRun, *, baseline: str | None = None, asked: Compa
             design=_design_of(of_mode[m]),
             comparisons=of_mode[m],
             together=whole.get((base, m)),
-            only_first=_labels(cells[base], cells[m], own),
-            only_second=_labels(cells[m], cells[base], own),
+            only_first=_labels(cells[base], cells[m].keys(), own),
+            only_second=_labels(cells[m], cells[base].keys(), own),
             differences=(),
             faults=run.faults,
             count_changes=_count_changes(_records([run], base), _records([run], m), of_mode[m]),
@@ -314,6 +314,8 @@ def _plain(value: object) -> str:
 
 def insist_on_figures(figures: Sequence[str], runs: Sequence[ComparedRun]) -> None:
     """Raise InputError for a figure that no run has."""
+    if not figures:
+        return
     known = figure_names(chain.from_iterable(cells_of(run.records).values() for run in runs))
     if absent := [figure for figure in figures if figure not in known]:
         message = f"{' and '.join(dict.fromkeys(run.name for run in runs))}: no {', '.join(absent)}"
@@ -336,8 +338,9 @@ def _label(cell: Cell, name: str, own: OwnWords) -> str:
     return " · ".join(filter(None, (words, own.get(key_of(cell), ""))))
 
 
-def _labels(of: _Cells, without: _Cells, own: OwnWords) -> tuple[str, ...]:
-    return tuple(_label(cell.cell, cell.cell.link_label, own) for key, cell in of.items() if key not in without)
+def _labels(of: Mapping[CellKey, Cell], without: Collection[CellKey], own: OwnWords) -> tuple[str, ...]:
+    """Return the labels of cells that the other side does not have."""
+    return tuple(_label(cell, cell.link_label, own) for key, cell in of.items() if key not in without)
 
 
 def _size_first(cell: Cell) -> tuple[str, str, tuple[str, ...], float, str]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dutlab.errors import InputError
+from dutlab.plan.cell import Cell
 from dutlab.printable import printable
 from dutlab.spec.factors import VERSION
 from dutlab.store.additions import attached_facts
@@ -96,9 +97,9 @@ def with_modes_renamed(runs: Sequence[ComparedRun], baselines: Sequence[Compared
     return [replace(run, records=tuple(_in_mode(r, new.get(r.cell.mode, r.cell.mode)) for r in run.records)) for run in runs]
 
 
-def without_mode(record: TrialRecord) -> TrialRecord:
-    """Return the record without its mode, so that modes of one run have cells in common."""
-    return _without(record, "mode", mode="")
+def without_mode(cell: Cell) -> Cell:
+    """Return the cell without its mode, so that modes of one run have cells in common."""
+    return _without(cell, "mode", mode="")
 
 
 def of_any_kernel(run: ComparedRun) -> ComparedRun:
@@ -115,12 +116,12 @@ def without_kernels(record: TrialRecord) -> TrialRecord:
 
 def without_version(record: TrialRecord) -> TrialRecord:
     """Return the record without its version."""
-    return _without(record, VERSION)
+    return record.model_copy(update={"cell": _without(record.cell, VERSION)})
 
 
-def _without(record: TrialRecord, factor: str, **more: str) -> TrialRecord:
-    factors = {name: level for name, level in record.cell.factors.items() if name != factor}
-    return record.model_copy(update={"cell": record.cell.model_copy(update={**more, "factors": factors})})
+def _without(cell: Cell, factor: str, **more: str) -> Cell:
+    factors = {name: level for name, level in cell.factors.items() if name != factor}
+    return cell.model_copy(update={**more, "factors": factors})
 
 
 def apart_by_version(sides: Sequence[Sequence[ComparedRun]]) -> tuple[list[list[ComparedRun]], list[str]] | None:

@@ -64,7 +64,7 @@ def answer_tables(report: RunReport, groups: Sequence[Group], book: NoteBook) ->
 def _judged_by(group: Group) -> list[str]:
     """Return the main figures of a cell; without the usual ones, the first three with a better direction."""
     link = group.main[1]
-    names = list(dict.fromkeys(name for r in group.measured or group.disturbed for name in r.figures.get(link, ())))
+    names = group.figure_names(link)
     found = (
         main_figures(group.cell.workload, names)
         or [name for name in names if better_of(name) or measure_unit(name) is MeasureUnit.WATTS][:3]

@@ -102,8 +102,8 @@ def _modes(cells: CellsOfRun, figures: Sequence[str], time_s: float) -> tuple[Mo
 
 def _per_frame(cells: CellsOfRun, mode: str, figure: str) -> float | None:
     """Return the geometric mean over the mode's cells of the figure's median."""
-    of_mode = [of.readings(of.cell.link_label, figure) for of in cells.values() if of.cell.mode == mode]
-    values = [median([r.value for r in readings]) for readings in of_mode if readings]
+    of_mode = [of.column(of.cell.link_label, figure).values for of in cells.values() if of.cell.mode == mode]
+    values = [median(of_cell) for of_cell in of_mode if of_cell]
     return exp(fmean(map(log, values))) if values and min(values) > 0 else None
 
 

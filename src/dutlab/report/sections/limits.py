@@ -24,7 +24,7 @@ from dutlab.store.loads import held_back
 from dutlab.store.record import FlowRecord
 from dutlab.subject import subject_of
 from dutlab.systems.card_counters import BUFFER_LATE, OVER_ALLOWANCE, PLACES
-from dutlab.systems.sample_names import frames_and_calls, poll_cycle_shares
+from dutlab.systems.sample_names import frames_and_calls, has_polls, poll_cycle_shares
 from dutlab.systems.vpp import MOST_A_CALL
 from dutlab.systems.watched import POLLING_CORES
 from dutlab.units import ETH_L1_OVERHEAD_BYTES
@@ -128,6 +128,7 @@ def _facts(group: Group, near: _CellIndex, bed: LimitContext) -> Facts:
     hot = {n.kind: _said(n, group) for n in doubts if n.kind in _OF_DUT and _about_dut(n, group, bed.dut)}
     alone = len(group.cell.links) == 1
     at_cards = _at_cards(group, flows, bed)
+    polled = has_polls(set[str]().union(*(r.counters.get(bed.dut, ()) for r in group.measured)))
     return Facts(
         value=_figure(group, link, figure) or 0.0,
         unit="pps" if frames else "b/s",
@@ -149,8 +150,8 @@ def _facts(group: Group, near: _CellIndex, bed: LimitContext) -> Facts:
         sink_core=_figure(group, link, "receiver_cpu_percent") if alone else None,
         dut_cores=_cores(group, bed) if steady else (),
         polling=frozenset(bed.hosts.get(bed.dut, {}).get(POLLING_CORES, ())).union(*(r.polling for r in group.measured)),
-        call_share=_call_share(group, bed.dut),
-        cycle_share=_cycle_share(group, bed.dut),
+        call_share=_call_share(group, bed.dut) if polled else None,
+        cycle_share=_cycle_share(group, bed.dut) if polled else None,
         shared_cores=_SHARED if bed.lab else "",
         places=_places(flows),
         at_cards={PLACES[place]: share for place, share in at_cards.items() if place != OVER_ALLOWANCE},
@@ -175,7 +176,7 @@ def _cores(group: Group, bed: LimitContext) -> tuple[Core, ...]:
     out = []
     for number in numbers:
         shares = [of[bed.dut, number] for of in trials if (bed.dut, number) in of]
-        out.append(Core(number, {kind: fmean(s.get(kind, 0.0) for s in shares) for kind in sorted({k for s in shares for k in s})}))
+        out.append(Core(number, {kind: fmean([s.get(kind, 0.0) for s in shares]) for kind in sorted({k for s in shares for k in s})}))
     return tuple(out)
 
 
@@ -228,12 +229,15 @@ def _places(flows: Sequence[FlowRecord]) -> dict[str, float]:
 def _at_cards(group: Group, flows: Sequence[FlowRecord], bed: LimitContext) -> dict[str, float]:
     """Return place at the DUT's cards → frames that drivers counted there, as a share of all lost frames."""
     lost = sum(flow.lost_frames for flow in flows)
+    if not lost:
+        return {}
     ports = bed.hosts.get(bed.dut, {}).get("interfaces") or {}
+    place_of = {f"{port}_{place}": place for port in ports for place in PLACES.keys() - {BUFFER_LATE}}
     counted: dict[str, float] = defaultdict(float)
     for of in (r.counters.get(bed.dut, {}) for r in group.measured):
-        for place in PLACES.keys() - {BUFFER_LATE}:
-            counted[place] += sum(of.get(f"{port}_{place}", 0.0) for port in ports)
-    return {place: min(1.0, frames / lost) for place, frames in sorted(counted.items()) if frames} if lost else {}
+        for name in place_of.keys() & of.keys():
+            counted[place_of[name]] += of[name]
+    return {place: min(1.0, frames / lost) for place, frames in sorted(counted.items()) if frames}
 
 
 def _refused(flows: Sequence[FlowRecord], *, at_full_speed: bool) -> float | None:
@@ -268,7 +272,7 @@ def _line_key(group: Group, bed: LimitContext) -> tuple[str, int | None, float, 
 def _doubts(group: Group, book: NoteBook) -> list[DoubtNote]:
     """Return the doubts about the figure of the verdict."""
     figure, link = group.main
-    marks = book.touching(group.measured, link, figure)
+    marks = book.touching(tuple(r.trial for r in group.measured), link, figure)
     return [note for note in book.notes if note.number in marks]
 
 
@@ -316,10 +320,10 @@ def _figure(group: Group, link: str, figure: str) -> float | None:
 
 def _ceiling(group: Group, link: str, figure: str) -> float | None:
     """Return the ceiling of a figure; without its own, that of frames a second in each direction."""
-    for r in group.measured:
-        if (limit := r.ceilings.get(link, {}).get(figure)) is not None:
+    for ceilings in group.ceilings:
+        if (limit := ceilings.get(link, {}).get(figure)) is not None:
             return limit
-        of_directions = [r.ceilings.get(place, {}).get(_LIKE_RECEIVED) for place in subject_of(link).place_of_flows]
+        of_directions = [ceilings.get(place, {}).get(_LIKE_RECEIVED) for place in subject_of(link).place_of_flows]
         if _is_frames(figure) and all(limit is not None for limit in of_directions):
             return sum(limit for limit in of_directions if limit is not None)
     return None

@@ -107,7 +107,7 @@ def _over_rates(groups: Sequence[Group], labels: Sequence[str]) -> Iterator[Curv
 def _rate_lines(groups: Sequence[Group], links: str, labels: Sequence[str]) -> tuple[Line, ...]:
     points: dict[str, dict[float, float]] = {}
     for g in groups:
-        if values := [v for r in g.measured if (v := r.figures.get(links, {}).get(RATE)) is not None]:
+        if values := g.column(links, RATE).values:
             points.setdefault(g.label, {})[float(g.cell.setting.size)] = median(values)
     return tuple(Line(label, tuple(sorted(points[label].items()))) for label in labels if label in points)
 

@@ -133,7 +133,7 @@ def _unit(watched: WatchedKey) -> Unit | None:
 
 
 def _mean(group: Group, watched: WatchedKey, means: SampleMeans) -> Value:
-    values = {r.trial: means[r.trial][watched] for r in group.measured if watched in means.get(r.trial, {})}
+    values = {r.trial: mean for r in group.measured if (mean := means.get(r.trial, {}).get(watched)) is not None}
     return figure_of(values, len(group.planned)) if values else Missing("not watched", tuple(group.planned))
 
 
@@ -160,7 +160,7 @@ def _rows(found: _OfCore, labels: Sequence[str]) -> tuple[CpuRow, ...]:
     out = []
     for label, core in sorted(found, key=lambda k: (labels.index(k[0]), k[1])):
         trials = found[label, core]
-        shares = {kind: fmean(t.get(kind, 0.0) for t in trials) for kind in KINDS}  # means, because medians of parts do not add up
+        shares = {kind: fmean([t.get(kind, 0.0) for t in trials]) for kind in KINDS}  # means, because medians of parts do not add up
         out.append(CpuRow(label, core, {kind: share for kind, share in shares.items() if any(kind in t for t in trials)}, len(trials)))
     return tuple(out)
 
@@ -173,12 +173,13 @@ def counters(groups: Sequence[Group], labels: Sequence[str]) -> tuple[Table, ...
         for record in group.measured:
             for host, of_host in record.counters.items():
                 trials[host, group.label] += 1
+                growths_here = growths[host, group.label]
                 for counter, growth in of_host.items():
                     if growth:
-                        growths[host, counter][group.label].append(growth)
+                        growths_here[counter].append(growth)
     rows = [
-        Row("", (host, counter, *(_growth(of[label], trials[host, label]) if trials[host, label] else "" for label in labels)))
-        for (host, counter), of in sorted(growths.items())
+        Row("", (host, counter, *(_growth(growths[host, label][counter], n) if (n := trials[host, label]) else "" for label in labels)))
+        for host, counter in sorted({(host, counter) for (host, _), of in growths.items() for counter in of})
     ]
     columns = (Column("host"), Column("counter"), *(Column(label, unit=COUNT) for label in labels))
     title = f"{plural(len(rows), 'counter')} that grew over a trial, median over all trials of a mode"
@@ -219,10 +220,18 @@ def checks(groups: Sequence[Group]) -> tuple[CheckLine, ...]:
     """Return each check of a mode with how often it held; the text is that of the first failure, or of the last check."""
     outcomes_by_check: dict[tuple[str, str, bool], list[tuple[bool, str]]] = defaultdict(list)
     for group in groups:
+        known = dict[int, list[tuple[list[tuple[bool, str]], tuple[bool, str]]]]()  # most records share one list
         for record in group.records:
-            for check in record.checks:
-                what, passed, words = str(check.get("what", "")), bool(check.get("passed")), str(check.get("found", ""))
-                outcomes_by_check[group.cell.mode, what, bool(check.get("by_ping"))].append((passed, words))
+            if (entries := known.get(id(record.checks))) is None:
+                entries = known[id(record.checks)] = [
+                    (
+                        outcomes_by_check[group.cell.mode, str(check.get("what", "")), bool(check.get("by_ping"))],
+                        (bool(check.get("passed")), str(check.get("found", ""))),
+                    )
+                    for check in record.checks
+                ]
+            for outcomes, outcome in entries:
+                outcomes.append(outcome)
     out = []
     for (mode, what, by_ping), outcomes in outcomes_by_check.items():
         words = next((words for passed, words in outcomes if not passed), outcomes[-1][1])
