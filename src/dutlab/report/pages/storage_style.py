@@ -20,8 +20,8 @@ from dutlab.report.pages.specification import diagrams_of, specification_tables
 from dutlab.report.plots.curve_plot import curve_plot
 from dutlab.report.plots.plot import Plot
 from dutlab.report.sections.headline import compared
-from dutlab.spec.workloads.fio import FioSetting
 from dutlab.spec.workloads.on_drives import options_of
+from dutlab.spec.workloads.setting import ImportedSetting
 from dutlab.store.record import PUBLISHED
 from dutlab.subject import FigureName, figure_name
 
@@ -168,12 +168,14 @@ def _asked(group: Group, groups: Sequence[Group]) -> str:
 def _names(group: Group) -> list[str]:
     """Return the group's printed figures: all published ones, and those measured ones that storage tests print.
 
-    fio's have one rate, I/Os or bytes a second, and the mean latency; the full report has the others.
+    Those with a mean latency have one rate, I/Os or bytes a second, and that latency; the full report has the others.
     """
     names = dict.fromkeys(name for r in group.measured for name in r.figures.get(group.cell.link_label, ()))
-    if isinstance(group.cell.setting, FioSetting):
-        rate = _OF_ROWS[not options_of(group.cell.setting).get("rw", "").startswith("rand")]
-        return [n for n in names if measure_unit(n) is rate or figure_name(n).measure == "clat_mean_ns"]
+    setting = group.cell.setting
+    means = [n for n in names if figure_name(n)[:2] == ("", "clat_mean_ns")]
+    if means and not isinstance(setting, ImportedSetting):
+        rate = _OF_ROWS[not options_of(setting).get("rw", "").startswith("rand")]
+        return [n for n in names if measure_unit(n) is rate or n in means]
     return [n for n in names if _published(group, n) or measure_unit(n) in _RATES or figure_name(n).measure in _TOLD]
 
 
