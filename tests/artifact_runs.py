@@ -37,7 +37,7 @@ def lab_run(
     text = TEXT.format(modes=", ".join(gbps), loads=loads, repeats=len(next(iter(gbps.values()))), seed=seed).encode()
     work = Work.planned(given_experiment(text, runs / "e.yaml"), unattended=True)
     options = RunOptions(runs=runs, engine_binary=Path("none"), command=("dutlab", "run", "e.yaml"))
-    run = work.new_folder(options, now=BEGAN + after, beside=beside)
+    run = work.new_folder(options, now=BEGAN + after, additions=beside)
     for host in ("source", "dut", "sink"):
         run.write_host(host, {"cpu": {"model": processor, "cores": 4}, "versions": {"iperf3": "iperf 3.12"}})
     doubts = [DoubtRecord.of(Doubt(DoubtKind.DISTURBED, "by 9 %"))] if disturbed else []

@@ -8,7 +8,8 @@ from dutlab.plan.cell import Cell
 from dutlab.spec.goals import goals_named
 from dutlab.spec.rates import AskedRate, RateUnit
 from dutlab.spec.workloads import model_of
-from dutlab.spec.workloads.setting import ImportedSetting, LoadSetting, Setting
+from dutlab.spec.workloads.imported_setting import ImportedSetting
+from dutlab.spec.workloads.setting import LoadSetting, Setting
 
 _USUAL = {
     "frame_size": 64, "duration_s": 1.0, "warmup_s": 0.5, "drain_s": 0.5, "idle_pps": 1000.0, "share_percent": 100.0, "streams": 1,

@@ -51,7 +51,7 @@ class ProberOf:
 async def failed(name: str, mode: str, dut: TranscriptHost, prober: ProberOf | None = None, testbed: Testbed = E302) -> dict[str, str]:
     """What verify finds wrong, and how it found it."""
     checks = await family(name).modes[mode].verify(dut, testbed, prober or ProberOf(mode, testbed))
-    return {check.what: check.found for check in checks if not check.passed}
+    return {check.statement: check.found for check in checks if not check.passed}
 
 
 async def there_and_back(name: str, modes: tuple[str, ...], dut: TranscriptHost, testbed: Testbed = E302) -> None:

@@ -20,7 +20,7 @@ from typing import Any
 
 from cells import cell_of
 from dutlab.doubts import DoubtKind
-from dutlab.methods.ports import Latency
+from dutlab.methods.flow import Latency
 from dutlab.physics.ceilings import frames, tcp_goodput
 from dutlab.plan.cell import Cell
 from dutlab.sensors.sensor import Sample

@@ -229,7 +229,7 @@ def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Login]:
     """How to log in to a server that stays for all tests of a module, which leave it as it was."""
     need("sshd", have_sshd())
     name, folder = f"dutlab-{mine()}-door-{next(_numbers)}", tmp_path_factory.mktemp("ssh") / "files"
-    doors = [sshd.Door("box", name, "127.0.0.1", via=name)]
+    doors = [sshd.SshServer("box", name, "127.0.0.1", via=name)]
     subprocess.run(["ip", "netns", "add", name], check=True)
     subprocess.run(["ip", "-n", name, "link", "set", "dev", "lo", "up"], check=True)
     sshd.write_files(folder, doors)
@@ -246,7 +246,7 @@ def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Login]:
 async def listening(namespace: str, address: str, folder: Path) -> AsyncIterator[Path]:
     need("sshd", have_sshd())
     subprocess.run(["ip", "-n", namespace, "link", "set", "dev", "lo", "up"], check=True)
-    doors = [sshd.Door("box", namespace, address, via=namespace)]
+    doors = [sshd.SshServer("box", namespace, address, via=namespace)]
     sshd.write_files(folder, doors)
     await sshd.start(folder, doors)
     yield sshd.config_file(folder)

@@ -62,7 +62,7 @@ exec setsid --wait "$program" -f "$1/sshd-$box.conf" -E "$1/$box.log"
 
 def start(folder: Path, namespace: str, shell: str, box: str = "box") -> Path:
     """A server in `namespace` for which root's login shell is `shell`; returns the ssh_config of the host `box`."""
-    sshd.write_files(folder, [sshd.Door(box, namespace, "127.0.0.1", via=namespace)])
+    sshd.write_files(folder, [sshd.SshServer(box, namespace, "127.0.0.1", via=namespace)])
     program = folder / shell
     if kernel := KERNELS.get(shell):
         program.write_text(posix_standin.install(folder, kernel))

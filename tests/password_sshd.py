@@ -33,7 +33,7 @@ def start(folder: Path, namespace: str, password: str, *, asks: str = "password"
 
     Returns the ssh_config of host `box`, which names no key.
     """
-    door = sshd.Door("box", namespace, "127.0.0.1", via=namespace)
+    door = sshd.SshServer("box", namespace, "127.0.0.1", via=namespace)
     sshd.write_files(folder, [door])
     server = folder / "sshd-box.conf"
     server.write_text(_ASKS[asks] + server.read_text())  # of a duplicate setting, sshd takes the first

@@ -6,8 +6,9 @@ import asyncio
 from dataclasses import dataclass, field, replace
 
 from cells import cell_of
+from dutlab.methods.flow import Flow, Latency, TimedFlow
 from dutlab.methods.latency import measure
-from dutlab.methods.ports import Bench, Flow, Latency, Offer, Outcome, TimedFlow
+from dutlab.methods.ports import Bench, Offer, Outcome
 from simulated import Simulation
 
 OWN_WAY_NS = 10_000

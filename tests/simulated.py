@@ -16,7 +16,8 @@ from statistics import NormalDist
 import numpy as np
 
 from dutlab.errors import ToolFailed
-from dutlab.methods.ports import Flow, Offer, Outcome, ToolReading
+from dutlab.methods.flow import Flow
+from dutlab.methods.ports import Offer, Outcome, ToolReading
 from dutlab.spec.mixes import Mix
 from dutlab.units import Pps, Seconds
 

@@ -12,7 +12,8 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import ndtr
 
-from dutlab.methods.ports import Flow, Offer, Outcome
+from dutlab.methods.flow import Flow
+from dutlab.methods.ports import Offer, Outcome
 
 CAPACITY_PPS = 300e3
 KINDS = ("poisson", "geometric", "bursts", "spread", "logistic", "sharp", "mixture", "bistable", "drift", "rare-bursts", "dwell")

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from dutlab.methods.ports import Flow, Offer, Outcome
+from dutlab.methods.flow import Flow
+from dutlab.methods.ports import Offer, Outcome
 from simulated import POLL_S, Dut, Simulation, ends_of_polls
 
 PAUSE_S = 1.0

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field, replace
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import MeasurementError
 from dutlab.methods.dut_tables import FlowCounts, LinkEnd, RoutesLoaded
-from dutlab.methods.ports import Flow, Latency, LearnedTuples, Offer, Outcome
+from dutlab.methods.flow import Flow, Latency
+from dutlab.methods.ports import LearnedTuples, Offer, Outcome
 from dutlab.spec.traffic import Directions, Spread
 from simulated import Simulation
 

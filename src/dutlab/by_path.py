@@ -24,8 +24,8 @@ class ByPath(Mapping[str, T]):
         """Name → path."""
 
     def __getitem__(self, name: str) -> T:
-        found: T = named(self.paths[name])
-        return found
+        value: T = named(self.paths[name])
+        return value
 
     def __contains__(self, name: object) -> bool:
         return name in self.paths

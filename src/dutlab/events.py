@@ -24,11 +24,11 @@ _AT_ONCE_BYTES = 1 << 20
 SEARCH = "search"
 """Source name of a search's bounds, which are named GOAL/lower_pps and GOAL/upper_pps."""
 Tell = Callable[[str, str, Mapping[str, float]], None]
-"""Takes a host or link, a source (sensor, tool or method) and its newest values by name."""
+"""Observer of values: takes a host or link, a source (sensor, tool or method) and its newest values by name."""
 
 
-def nobody(_where: str, _who: str, _values: Mapping[str, float]) -> None:
-    """Drop the values: a Tell without observers."""
+def no_observer(_where: str, _who: str, _values: Mapping[str, float]) -> None:
+    """Ignore the values."""
 
 
 class _Event(BaseModel):
@@ -232,11 +232,11 @@ class EventTail:
         Raises UnfitFile, OSError.
         """
         file = outside.opened(self._path, most=bounds.EVENTS)
-        anew = file.seek(0, 2) < self._read
-        if anew:
+        was_replaced = file.seek(0, 2) < self._read
+        if was_replaced:
             self._read, self._rest = 0, _Rest()
         file.seek(self._read)
-        return anew, self._events(file)
+        return was_replaced, self._events(file)
 
     def _events(self, file: BinaryIO) -> Iterator[dict[str, Any]]:
         with file:

@@ -341,14 +341,14 @@ def direction_of(figure: str) -> Better | None:
     return None if measure is None else measure.better
 
 
-def side_of(figure: str, said: Mapping[str, Better]) -> Better:
-    """Return the declared better direction, else the one in `said`; empty where neither is better.
+def side_of(figure: str, declared: Mapping[str, Better]) -> Better:
+    """Return the declared better direction, else the one in `declared`; empty where neither is better.
 
-    An entry of `said` with the empty name applies to every figure.
+    An entry of `declared` with the empty name applies to every figure.
 
-    Raises ValueError where `said` contradicts the declaration.
+    Raises ValueError where `declared` contradicts the declaration.
     """
-    known, own = direction_of(figure) or "", said.get(figure, said.get("", ""))
+    known, own = direction_of(figure) or "", declared.get(figure, declared.get("", ""))
     if known and own and known != own:
         raise ValueError(f"of {figure} {known} is better, so {own} cannot be")
     return known or own

@@ -148,8 +148,10 @@ class Run:
         rows = []
         for r in records:
             cell = (self.name, r.trial, r.cell.repeat, r.cell.mode, r.cell.workload, r.cell.link_label)
-            beside = (*(r.cell.factors.get(f) for f in factors), *(_plain(r.cell.params.get(s)) for s in settings))
-            rows += [(*cell, link, figure, value, *beside) for link, of_link in r.figures.items() for figure, value in of_link.items()]
+            settings_of_cell = (*(r.cell.factors.get(f) for f in factors), *(_plain(r.cell.params.get(s)) for s in settings))
+            rows += [
+                (*cell, link, figure, value, *settings_of_cell) for link, of_link in r.figures.items() for figure, value in of_link.items()
+            ]
         return DataTable((*_FIGURES, *factors, *settings), tuple(rows))
 
     def samples(self, trial: int | None = None) -> DataTable:
@@ -172,8 +174,8 @@ class Run:
     @property
     def answer(self) -> str:
         """The answer in sentences: the result, its confidence and its limit."""
-        found = self.report.answer
-        return "\n".join(filter(None, (*found.fast, *found.sure, found.limited)))
+        answer = self.report.answer
+        return "\n".join(filter(None, (*answer.fast, *answer.sure, answer.limited)))
 
     @property
     def doubts(self) -> DataTable:
@@ -252,8 +254,12 @@ def compare(
 
 def _row(c: Comparison) -> tuple[Value, ...]:
     levels = [None if level is None else level.value for level in (c.first, c.second)]
-    inside = None if c.ratio is None else c.ratio.interval
-    ratio = (None if c.ratio is None else c.ratio.ratio, None if inside is None else inside.low, None if inside is None else inside.high)
+    interval = None if c.ratio is None else c.ratio.interval
+    ratio = (
+        None if c.ratio is None else c.ratio.ratio,
+        None if interval is None else interval.low,
+        None if interval is None else interval.high,
+    )
     return (c.pair.label, c.pair.figure, *levels, *ratio, c.p, c.verdict.name.lower(), c.words)
 
 

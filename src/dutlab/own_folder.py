@@ -45,9 +45,9 @@ def private_parents(path: Path) -> None:
                 folder.chmod(_OWN)
 
 
-def is_private(found: os.stat_result, *owners: int) -> bool:
+def is_private(stat_result: os.stat_result, *owners: int) -> bool:
     """Return whether a file is plain, belongs to this user or one of `owners`, and cannot be read or written by any other user."""
-    return stat.S_ISREG(found.st_mode) and found.st_uid in (os.geteuid(), *owners) and not found.st_mode & _OF_OTHERS
+    return stat.S_ISREG(stat_result.st_mode) and stat_result.st_uid in (os.geteuid(), *owners) and not stat_result.st_mode & _OF_OTHERS
 
 
 def private_text(path: Path) -> str:

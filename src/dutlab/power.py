@@ -191,10 +191,10 @@ class SnmpSwitch:
 
         spec = self._spec
         teller = spec.model_copy(update={"oid": spec.state or spec.oid})
-        found = asked_once(teller)
-        if found not in (spec.told_on, spec.told_off):
-            raise ValueError(f"{teller.oid} is {found:g}, which is neither on ({spec.told_on}) nor off ({spec.told_off})")
-        return found == spec.told_on
+        state = asked_once(teller)
+        if state not in (spec.told_on, spec.told_off):
+            raise ValueError(f"{teller.oid} is {state:g}, which is neither on ({spec.told_on}) nor off ({spec.told_off})")
+        return state == spec.told_on
 
     def turn(self, *, on: bool) -> None:
         """Set the object that switches the outlet."""

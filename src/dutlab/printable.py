@@ -22,8 +22,8 @@ def printable_lines(text: str) -> str:
     return _TO_LOOK_AT_IN_LINES.sub(_shown, text)
 
 
-def _shown(found: re.Match[str]) -> str:
-    return "?" if unicodedata.category(found[0]) in _OBEYED else found[0]
+def _shown(match: re.Match[str]) -> str:
+    return "?" if unicodedata.category(match[0]) in _OBEYED else match[0]
 
 
 def without_login(text: str) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import median
 from types import SimpleNamespace
 
-from dutlab.events import nobody
+from dutlab.events import no_observer
 from dutlab.hosts.local import LocalHost
 from dutlab.spec.workloads.fio import FioSetting
 from dutlab.tools.fio.drives import FoundDrive
@@ -40,7 +40,7 @@ def by_hand(drive: FoundDrive, folder: Path) -> float:
 
 def under_dutlab(drive: FoundDrive) -> float:
     """What the workload does with it, from job file to figures."""
-    site = SimpleNamespace(hosts={"server": LocalHost("server")}, tell=nobody)
+    site = SimpleNamespace(hosts={"server": LocalHost("server")}, tell=no_observer)
     ran = asyncio.run(run(site, {"server": {"d1": drive}}, SETTING))  # type: ignore[arg-type] -- its hosts and `tell` are all that is used
     return ran.whole.figures["iops.read"]
 

@@ -70,7 +70,7 @@ def address(n: int) -> str:
 @contextmanager
 def servers(prefix: str, count: int, folder: Path) -> Iterator[Path]:
     """An sshd in each namespace of a host; yields an ssh_config that names them h1, h2 and so on."""
-    doors = [sshd.Door(f"h{n}", f"{prefix}-{n}", address(n), via=f"{prefix}-0") for n in range(1, count + 1)]
+    doors = [sshd.SshServer(f"h{n}", f"{prefix}-{n}", address(n), via=f"{prefix}-0") for n in range(1, count + 1)]
     sshd.write_files(folder / "ssh", doors)
     try:
         asyncio.run(sshd.start(folder / "ssh", doors))

@@ -127,7 +127,7 @@ async def test_a_program_forwards_as_its_mode_says_and_leaves_the_dut_as_it_was(
     undo = await mode.undo(dut, lab.testbed)
     await mode.apply(dut, lab.testbed)
     checks = await mode.verify(dut, lab.testbed, engine)
-    assert {c.what: c.found for c in checks if not c.passed} == {}
+    assert {c.statement: c.found for c in checks if not c.passed} == {}
     tracks, programs = mode.declared.behaviour.tracks, len(mode.programs.running)
     assert len(checks) == programs + 2 + len(lab.testbed.links) * (3 + tracks)
     assert set(mode.program_names) == ({"ovsdb-server", "ovs-vswitchd"} if programs > 1 else {f"dpdk-{name.partition('-')[0]}"})

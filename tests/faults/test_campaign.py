@@ -215,7 +215,7 @@ def test_a_testbed_that_is_down_for_a_night_delays_no_other_and_is_measured_in_t
 ) -> None:
     need("sshd", have_sshd())
     keys, home = here / "keys", here / "home"
-    sshd.write_files(keys, [sshd.Door("far", "", "127.0.0.1", via="")])
+    sshd.write_files(keys, [sshd.SshServer("far", "", "127.0.0.1", via="")])
     (home / ".ssh").mkdir(parents=True)
     (home / ".ssh" / "config").write_text(
         f"Host far\nHostName 127.0.0.1\nUser root\nIdentityFile {keys}/client\nUserKnownHostsFile {keys}/known_hosts\n"

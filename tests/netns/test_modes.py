@@ -51,7 +51,7 @@ def dut(hosts):
 
 
 def bad(checks):
-    return {c.what: c.found for c in checks if not c.passed}
+    return {c.statement: c.found for c in checks if not c.passed}
 
 
 async def state(dut):

@@ -175,7 +175,7 @@ async def test_a_host_with_bash_says_itself_when_it_began(box: Host) -> None:
     at_ns = time.monotonic_ns() + 100 * MS
     start = await gate.open(at_ns, asyncio.Semaphore(1), among=800)
     heard_ns = time.monotonic_ns() - at_ns
-    began_ns = int(gate.said) - gate.clock.offset.ns - at_ns
+    began_ns = int(gate.output) - gate.clock.offset.ns - at_ns
     assert start.earliest_ns - gate.clock.offset.error_ns <= began_ns
     assert start.latest_ns <= heard_ns - 400 * MS + 2 * gate.clock.offset.error_ns + MS, "of its own stamp, which is before it waits"
     await gate.process.wait(LIMIT_S)

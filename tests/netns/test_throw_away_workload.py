@@ -25,7 +25,8 @@ from dutlab.report.sections import tool_figures
 from dutlab.spec.workloads.base import Need, WorkloadDrive, WorkloadModel
 from dutlab.spec.workloads.setting import Setting, Words
 from dutlab.units import Seconds
-from dutlab.workloads import WORKLOADS, WorkloadPlug
+from dutlab.workloads import WORKLOADS
+from dutlab.workload_plug import WorkloadPlug
 
 
 class EchoSetting(Setting):

@@ -34,7 +34,7 @@ async def bridged(label):
 
 
 def bad(checks):
-    return {c.what: c.found for c in checks if not c.passed}
+    return {c.statement: c.found for c in checks if not c.passed}
 
 
 async def state(dut):

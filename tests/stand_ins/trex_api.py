@@ -62,6 +62,7 @@ class STLClient:
     def __init__(self, username="x", server="localhost", sync_port=4501, async_port=4500):
         print("TRex's logger talks on standard output")
         self.streams, self.acquired, self.sent, self.ended, self.began, self.left = {}, set(), {}, 0.0, 0.0, {}
+        self.warnings = []
 
     def connect(self):
         if STLClient.refused < int(os.environ.get("STARTS_AFTER", "0")):
@@ -79,6 +80,8 @@ class STLClient:
         return [0, 1, 2, 3]
 
     def reset(self, ports=None):
+        # As TRex 3.08 does on 2026-11-28: each warning stays until the events are cleared.
+        self.warnings += [f"[server][warning]  - Port {n} was forcely taken by another session of you" for n in set(ports) - self.acquired]
         self.acquired |= set(ports)
         self.streams, self.sent = {}, {}
 
@@ -144,7 +147,10 @@ class STLClient:
         return stats
 
     def get_warnings(self):
-        return []
+        return self.warnings
+
+    def clear_events(self):
+        self.warnings = []
 
     def disconnect(self):
         Path(os.environ["TREX_STAND_IN"], "disconnected").touch()

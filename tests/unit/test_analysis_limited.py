@@ -14,17 +14,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from disturbance import interference, record
+from dutlab.analysis.doctor.inventory import CoreShare, WatchedCores
 from dutlab.analysis.limited import ArrayFacts, Confidence, Core, Facts, LimitCause, Neighbour, Subset, limit_of_array, limit_of_result
 from dutlab.analysis.limited.finding import LimitFinding
+from dutlab.hosts.netns import NetnsHost
+from dutlab.hosts.reach import host_at
 from dutlab.physics.ceilings import frames, tcp_goodput
 from dutlab.physics.ceilings.assumed import other_goodputs
 from dutlab.physics.interference import ThreadTime
 from dutlab.report.model.groups import Group
 from dutlab.report.sections.limits import _at_cards, _call_share, _cycle_share
 from dutlab.runner.at_rest import busy_threads
+from dutlab.runner.examine import _polling
 from dutlab.store.record import TrialRecord
+from dutlab.systems import SYSTEMS
 from dutlab.systems.polled import parse_polled
 from dutlab.systems.sample_names import CYCLES
+from dutlab.systems.watched import POLLING_CORES
 from dutlab.units import BpsL1
 from golden import Golden
 
@@ -353,3 +359,10 @@ def test_what_the_duts_cards_counted_is_a_share_of_the_lost_frames_of_its_test_p
 def test_threads_that_run_or_wait_all_the_time_poll() -> None:
     threads = {"pmd": ThreadTime(0.2, 0.31), "napi/in-a": ThreadTime(0.5, 0.0), "iperf3": ThreadTime(0.3, 0.1)}
     assert busy_threads(replace(interference(0.0), seconds=0.5, threads=threads)) == ("pmd", "napi/in-a")
+
+
+def test_busy_cores_of_this_machine_are_no_fact_of_the_dut_since_other_programs_run_here_too() -> None:
+    busy = WatchedCores(0.5, {0: CoreShare(busy_percent=100.0, stolen_percent=0.0), 1: CoreShare(3.0, 0.0)})
+    elsewhere = host_at("dut", "root@192.0.2.1", system=SYSTEMS["vpp"])
+    assert _polling(elsewhere, busy) == {POLLING_CORES: [0]}
+    assert _polling(NetnsHost("dut", "box", system=SYSTEMS["vpp"]), busy) == _polling(elsewhere, None) == {}

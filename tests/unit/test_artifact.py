@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
+import re
 import shutil
 import subprocess
 import zipfile
@@ -387,7 +388,7 @@ def test_a_signature_names_its_key_and_with_a_list_of_signers_its_owner(signed, 
     found = open_artifact(path, _empty(tmp_path / "two"), signers)
     assert found.signer is not None and found.signer.principal == "ada@example.org"
     signers.write_text(f"bob@example.org {key_in(tmp_path, 'bob').with_suffix('.pub').read_text()}")
-    with pytest.raises(InputError, match="does not have this key"):
+    with pytest.raises(InputError, match=re.escape(str(signers))):
         open_artifact(path, _empty(tmp_path / "three"), signers)
 
 

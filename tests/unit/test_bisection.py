@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from dutlab.analysis.bisection import Bisection, VersionSide, changed_by, is_precise, most_steps, side_of_count, side_of_rounds
-from dutlab.cli import bisect_runs
-from dutlab.cli.bisect_runs import BLOCKS, BisectRuns, NoVersion, NoVersionKind, VersionRow, commits_of
+from dutlab.cli import commits
+from dutlab.cli.bisect_runs import BLOCKS, BisectRuns, VersionRow
+from dutlab.cli.commits import NoVersion, NoVersionKind, commits_of
 from dutlab.errors import InputError
 from dutlab.report.questions.bisected import BisectFound, BisectStep, markdown_of
 from dutlab.spec.loader import read_experiment
@@ -179,8 +180,8 @@ def test_a_build_has_a_limit_of_output_and_of_time(
     subprocess.run([*git, "init", "-q"], check=True)
     subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "c"], check=True)
     ((commit, subject),) = commits_of(tmp_path, "HEAD..HEAD")
-    monkeypatch.setattr(bisect_runs, "BUILD_BYTES", 1 << 20)
-    monkeypatch.setattr(bisect_runs, "BUILD_S", 0.5 if kind is NoVersionKind.LATE else 600.0)
+    monkeypatch.setattr(commits, "BUILD_BYTES", 1 << 20)
+    monkeypatch.setattr(commits, "BUILD_S", 0.5 if kind is NoVersionKind.LATE else 600.0)
     row = VersionRow(
         name="b", kind="commits", names=(commit[:12],) * 2, words=(commit,) * 2, repository=str(tmp_path), file="rules.nft", build=command
     )

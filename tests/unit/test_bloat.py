@@ -16,7 +16,8 @@ from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import MeasurementError, SpecRefused
 from dutlab.methods.bloat import increases, measure, of_share, responsiveness
 from dutlab.methods.connection_ports import ConnectionLoad, ConnectionReport, Percentiles
-from dutlab.methods.ports import Bench, Latency, Offer, Outcome, TimedFlow, ToolReading
+from dutlab.methods.flow import Latency, TimedFlow
+from dutlab.methods.ports import Bench, Offer, Outcome, ToolReading
 from dutlab.methods.transfer_ports import TransferLoad, TransferReading, TransferReport
 from dutlab.spec.loader import given_experiment
 from dutlab.spec.traffic import Directions

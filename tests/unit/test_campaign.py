@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import subprocess
 import threading
 from dataclasses import replace
@@ -181,7 +182,7 @@ def test_a_finished_run_is_found_once_after_a_kill_at_any_step(tmp_path: Path, c
 
 def test_a_campaign_is_carried_out_by_one_process_and_one_version_on_unchanged_files(file: Path, tmp_path: Path) -> None:
     folder = CampaignFolder.create(tmp_path / "c", read_campaign(file), "0.1.0")
-    with pytest.raises(InputError, match="there is a campaign already"):
+    with pytest.raises(InputError, match=re.escape(str(tmp_path / "c"))):
         CampaignFolder.create(tmp_path / "c", read_campaign(file), "0.1.0")
     with folder.alone(), pytest.raises(TestbedError, match="another process"), CampaignFolder(folder.path).alone():
         pass
@@ -219,7 +220,7 @@ def test_status_says_what_another_user_may_not_see_and_skips_what_a_full_disk_cu
         os.chown(folder.place(second), 65534, 65534)
         argv = [need_program("setpriv"), "--bounding-set=-all", "--inh-caps=-all", "--", *argv]
     seen = subprocess.run(argv, env=python_env, capture_output=True, text=True, check=False)
-    assert "run 1: finished with exit status 1" in seen.stdout, seen.stderr
+    assert re.search(r"^run 1: .* 1; ", seen.stdout, re.MULTILINE), seen.stderr
     folder.place(second).chmod(0)
     unseen = subprocess.run(argv, env=python_env, capture_output=True, text=True, check=False)
     folder.place(second).chmod(0o755)

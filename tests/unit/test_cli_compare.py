@@ -76,7 +76,7 @@ def test_modes_of_one_run_are_compared_with_the_first(runs: Path) -> None:
     said = run(compare, runs / OLD).output
     assert "two runs" not in said
     assert [line for line in said.splitlines() if " against " in line] == [f"{mode} against router" for mode in list(PPS)[1:]]
-    assert "all 5 cells together: slower" in said
+    assert re.search(r"\b5 cells\b.*: slower", said)
 
 
 def test_stretches_of_one_run_are_not_called_two_runs(tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ def test_other_figures_can_be_asked_for(runs: Path) -> None:
 def test_check_fails_a_slower_run_and_passes_an_equal_one(runs: Path) -> None:
     slower = run(check, runs / NEW, "--baseline", runs / OLD)
     assert slower.exit_code == 1
-    assert re.match(r"FAIL: \d+ % slower .*\(p [=<] 0\.\d+\); \d+ of 14 .*; 10 results missing: .* 9 more; ", slower.output.splitlines()[0])
+    assert re.match(r"FAIL: \d+ % .*\(p [=<] 0\.\d+\).*\bof 14\b.*\b10\b.*\b9\b", slower.output.splitlines()[0])
     copy = shutil.copytree(runs / OLD, runs.parent / "copy-of-old")
     for more, status in (((), 2), (("--margin", "10%"), 0), (("--threshold", "5%"), 0)):
         assert run(check, copy, "--baseline", runs / OLD, *more).exit_code == status, "28 results, 6 repeats: none could be proven worse"
@@ -305,7 +305,7 @@ def test_runs_that_took_turns_by_chance_are_compared_round_by_round(runs: Path, 
     assert of["router · sweep 64 · link a"].p == 2 / 64
     assert not any("turns" in d.path for d in found.differences)
     monkeypatch.setattr("dutlab.report.questions.sides.open_run", lambda path: one if path.name == OLD else two)
-    assert "in each of 6 rounds" in run(compare, runs / OLD, runs / NEW).output
+    assert "6 rounds" in run(compare, runs / OLD, runs / NEW).output
 
 
 def test_a_result_without_a_partner_in_its_round_is_left_out_and_told(runs: Path) -> None:

@@ -107,7 +107,7 @@ def test_a_command_loads_these_packages_and_rooms_and_no_others(loaded, argv):
 def test_a_plan_loads_only_what_its_file_names(loaded):
     ours = {name.removeprefix("dutlab.") for name in loaded[PLAN] if name.startswith("dutlab.")}
     assert {name for name in ours if name.startswith("spec.workloads.")} == {
-        f"spec.workloads.{name}" for name in ("base", "frames", "iperf3", "setting", "sweep")
+        f"spec.workloads.{name}" for name in ("base", "frames", "imported_setting", "iperf3", "setting", "sweep")
     }
     assert {name for name in ours if name.startswith("systems.")} == {
         f"systems.{name}" for name in ("linux", "modes", "plain", "posix", "posix_gate", "posix_lease", "system")
@@ -155,7 +155,8 @@ def test_conductor_run_loads_what_steps_need_and_no_generator_lab_or_database(lo
     modules = loaded[CONDUCT]
     assert heavy(modules) - {"pydantic", "jinja2"} == set()
     assert {name for name in modules if name.startswith(("dutlab.labs", "dutlab.tools.engine.", "dutlab.methods."))} == {
-        "dutlab.methods.ports", "dutlab.methods.connection_ports", "dutlab.methods.dut_ports", "dutlab.methods.dut_tables", "dutlab.methods.transfer_ports",
+        "dutlab.methods.ports", "dutlab.methods.connection_ports", "dutlab.methods.dut_ports", "dutlab.methods.dut_tables", "dutlab.methods.flow",
+        "dutlab.methods.transfer_ports",
         "dutlab.tools.engine.clocks",
     }  # fmt: skip
     assert not modules & {"dutlab.runner.run", "dutlab.runner.stage", "urllib.request"}

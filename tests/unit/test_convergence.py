@@ -13,7 +13,8 @@ from cells import cell_of
 from dutlab.errors import InputError, MeasurementError
 from dutlab.methods.convergence import SAMPLING, measure
 from dutlab.methods.dut_ports import DutChange
-from dutlab.methods.ports import Bench, Flow, Offer, Outage, Outcome, ToolReading
+from dutlab.methods.flow import Flow
+from dutlab.methods.ports import Bench, Offer, Outage, Outcome, ToolReading
 from dutlab.tools.engine.outage import Look, lost_numbers
 from spec_faults import brief, faults_of_experiment
 

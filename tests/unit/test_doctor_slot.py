@@ -19,7 +19,7 @@ def test_a_narrow_slot_costs_what_its_lanes_do_not_carry() -> None:
 def test_the_narrowest_link_counts_wherever_it_is_on_the_way() -> None:
     bridge = {**STEP, "address": "0000:00:1c.0", "link_gts": 2.5, "link_width": 4}
     found = only(found_on(with_card("e0", pcie=[STEP, bridge])), "narrow-slot")
-    assert "Gen1 x4 where Gen3 x8 is possible" in found.what
+    assert "Gen1 x4" in found.what and "Gen3 x8" in found.what
     assert "0000:00:1c.0" in found.evidence[0].read
 
 

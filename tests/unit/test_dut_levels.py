@@ -83,7 +83,7 @@ async def test_a_knob_is_set_and_seen_and_each_value_is_put_back_as_it_was(machi
     (step,) = await made.undo(hosts)
     assert machine.files() == before, "reading changes nothing"
     (other,) = await made.verify(hosts)
-    assert not other.passed and other.what == f"{name} {level} on dut"
+    assert not other.passed and other.statement == f"{name} {level} on dut"
     await made.apply(hosts)
     await made.apply(hosts)  # from the level itself, as after a restart
     assert machine.files() == before | {path: before[path].replace(*how) for path, how in changed.items()}
@@ -183,7 +183,7 @@ async def test_commands_are_run_in_order_each_on_its_host_and_undone_from_the_la
     assert log.read_text() == "sink\ndut\n"
     good, bad = await made.verify(hosts)
     assert good.passed and not bad.passed
-    assert bad.what.startswith("gro off on dut: ") and bad.found == "status 3: it is not"
+    assert "dut" in bad.statement and "3" in bad.found and bad.found.endswith("it is not")
 
 
 def test_the_mtu_is_of_every_host_on_the_links_and_other_knobs_are_the_duts():

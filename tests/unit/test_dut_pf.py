@@ -201,7 +201,7 @@ async def test_what_a_flush_resets_and_no_list_shows_is_put_back() -> None:
 async def test_every_stateful_ruleset_of_ours_sets_the_limit_of_states_and_the_record_says_it(name: str, mode: str) -> None:
     dut = await applied(name, mode)
     checks = await family(name).modes[mode].verify(dut, E302, ProberOf(mode))
-    assert "100000000" in {c.found for c in checks if "limit of states" in c.what}
+    assert "100000000" in {c.found for c in checks if "limit of states" in c.statement}
     dut.exchanges = [e for e in dut.exchanges if "100000000" not in e.stdout]
     ((what, limit),) = (await failed(name, mode, dut)).items()
     assert "limit of states" in what and limit == "100000"
@@ -213,7 +213,7 @@ async def test_the_systems_own_ruleset_keeps_its_options_and_its_limit_which_the
     assert loaded.startswith("set limit table-entries 400000\n")
     assert loaded.count("pass in quick on ixl") == 8, "each pair of networks in each direction"
     checks = await family("pfsense").modes["filter-own"].verify(dut, E302, ProberOf("filter-own"))
-    assert "100000" in {c.found for c in checks if "limit of states" in c.what}
+    assert "100000" in {c.found for c in checks if "limit of states" in c.statement}
     next(e for e in dut.exchanges if e.argv == ("cat", "/tmp/rules.debug")).status = 1
     with pytest.raises(HostError, match=r"/tmp/rules.debug"):
         await family("pfsense").modes["filter-own"].apply(dut, E302)

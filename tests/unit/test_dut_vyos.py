@@ -65,7 +65,7 @@ async def test_a_configuration_that_is_refused_or_another_than_committed_or_not_
     dut = TranscriptHost.of("vyos")
     commit = next(e for e in dut.exchanges if "my_commit" in e.stdin and e.sets.get("config") == "nat")
     commit.sets["config"] = "filter-default"
-    with pytest.raises(HostError, match="3 lines missing, 0 too many"):
+    with pytest.raises(HostError, match=r"\b3\b.*\b0\b"):
         await family("vyos").modes["nat"].apply(dut, BED)
     # A dut that does not tell its configuration is not touched.
     dut = TranscriptHost.of("vyos")

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dutlab.methods.ports import Flow, LostSoFar
+from dutlab.methods.flow import Flow
+from dutlab.methods.ports import LostSoFar
 from dutlab.tools.engine.loss_watch import ArrivedSoFar, LossWatch, SentSoFar
 from dutlab.tools.engine.watch import DirectionWatch
 from dutlab.units import Seconds

@@ -184,12 +184,13 @@ def reading(where: str, who: str, **values: float) -> Reading:
 
 def test_the_line_of_a_trial_has_its_place_its_time_its_rates_and_its_bounds(golden: Golden) -> None:
     live = LiveTrial(begun(), 100.0)
-    assert live.words(107.4, 200) == f"[3/12] {bar((2 + 7.4 / 40) / 12)} nat search 64 a #1: 7 s, 4 min 53 s left"
+    first = live.words(107.4, 200)
+    assert bar((2 + 7.4 / 40) / 12) in first
     live.hear(reading("dut", "cpu", cpu0_busy_percent=99.0))
     live.hear(reading("a>", "dutlab-engine", offered_pps=1e6, received_pps=9e5))
     live.hear(reading("a<", "dutlab-engine", offered_pps=1e6, received_pps=1e6))
     live.hear(reading("a", "search", **{"intended_pps": 2e6, "ndr/upper_pps": 1.9e6, "ndr/lower_pps": 1.5e6, "pdr/lower_pps": 1.8e6}))
-    golden.check("line-of-a-trial.txt", f"{live.words(250.0, 200)}\n{live.words(9999.0, 200)}\n")
+    golden.check("line-of-a-trial.txt", f"{first}\n{live.words(250.0, 200)}\n{live.words(9999.0, 200)}\n")
 
 
 def test_on_a_narrow_terminal_what_is_known_of_a_trial_takes_turns_and_nothing_is_cut() -> None:
@@ -200,8 +201,8 @@ def test_on_a_narrow_terminal_what_is_known_of_a_trial_takes_turns_and_nothing_i
     live.hear(reading("a>", "dutlab-engine", offered_pps=4.7e5, received_pps=4.7e5))
     seen = [live.words(101.0 + second, 79) for second in range(3)]
     assert all(len(line) <= 79 for line in seen), seen
-    assert "ndr and pdr 466 to 475 kpps" in " ".join(seen) and "offered 470 kpps" in " ".join(seen), "goals of the same bounds are one"
-    assert "received 470 kpps" in " ".join(seen)
+    assert " ".join(seen).count("466 to 475 kpps") == 1, "goals with equal bounds are shown once"
+    assert " ".join(seen).count("470 kpps") == 2, "offered and received"
 
 
 def test_the_rates_of_iperf3_and_fio_are_in_the_line() -> None:

@@ -117,7 +117,7 @@ def test_a_frame_that_is_lost_or_comes_twice_or_is_foreign_makes_a_trial_void(at
 )  # fmt: skip
 def test_a_guest_without_a_result_says_why(console: str, qemu: str, kind: GuestEnd, said: str) -> None:
     failed = ended(LocalHost("dut"), console, qemu)
-    assert (failed.kind, failed.said, failed.raw["console.txt"]) == (kind, said, console.encode())
+    assert (failed.kind, failed.message, failed.raw["console.txt"]) == (kind, said, console.encode())
     assert failed.remedy
     assert ended(LocalHost("dut"), console, qemu, is_booted=True).kind is (GuestEnd.SOON if kind is GuestEnd.NO_BOOT else kind)
     assert ended(LocalHost("dut"), console, qemu, is_spent=True).kind is (kind if kind in {GuestEnd.MODE, GuestEnd.PART} else GuestEnd.LATE)

@@ -76,7 +76,7 @@ def planned(runs: Path, token: str, turns: Turns | None) -> Path:
     """A run's folder before its first trial."""
     work = Work.planned(given_experiment(FILE.encode(), Path("e.yaml")), unattended=True)
     beside = {} if turns is None else {TURNS: turns.model_dump(mode="json")}
-    return work.new_folder(options(runs), token=token, beside=beside).path
+    return work.new_folder(options(runs), token=token, additions=beside).path
 
 
 def options(runs: Path) -> RunOptions:

@@ -10,11 +10,12 @@ from click.testing import CliRunner
 
 from dutlab.choices import METHODS
 from dutlab.cli.verify import verify
+from dutlab.methods.flow import Latency
 from dutlab.methods.known import CASES, Known
 from dutlab.methods.known.case import MethodResult
 from dutlab.methods.known.counts import BURST
 from dutlab.methods.known.rates import POLICED_PPS
-from dutlab.methods.ports import Bench, Latency
+from dutlab.methods.ports import Bench
 from dutlab.methods.rfc2544.suite import measure
 from simulated import Dut, Simulation
 

@@ -16,6 +16,7 @@ from dutlab.serve.served_runs import FolderRuns
 from dutlab.store.index import doubted_trials, opened
 from dutlab.store.manifest import MANIFEST, PAUSE
 from fake_run import Wanted, build
+from golden import Golden
 
 NOW = datetime(2026, 11, 27, 17, 0, tzinfo=UTC)
 BEGUN: dict[str, Any] = {
@@ -40,11 +41,10 @@ def rates(where: str, n: int) -> dict[str, Any]:
     return reading(where, offered_pps=1e5 + n, received_pps=9e4 + n, lost_pps=1e4)
 
 
-def test_each_link_has_a_plot_of_its_rates_named_by_trial_and_link() -> None:
+def test_each_link_has_a_plot_of_its_rates_named_by_trial_and_link(golden: Golden) -> None:
     state = state_of(BEGUN, *(rates(where, n) for n in range(10) for where in ("a", "b.back")))
     first, second = state.plots(NOW)
-    assert first.title == "trial 7: nat search 64 a+b #1, link a of a+b"
-    assert second.title == "trial 7: nat search 64 a+b #1, link b of a+b, backward"
+    golden.check("titles-of-rates.txt", f"{first.title}\n{second.title}\n")
     for word, value in (("offered", "100 kpps"), ("received", "90 kpps"), ("lost", "10 kpps")):
         assert f"{word} {value}" in first.described and f">{word}</text>" in first.inline()
     assert {state.place(r.where) for _, r in state.rates} == {"link a of a+b", "link b of a+b, backward"}

@@ -18,8 +18,9 @@ from dutlab.errors import InputError, MeasurementError, SpecRefused
 from dutlab.interop.imported_run import ImportOptions, write_imported
 from dutlab.interop.loadtest_json import to_bytes
 from dutlab.interop.loadtest_run import imported
+from dutlab.methods.flow import Flow
 from dutlab.methods.loadtest import measure, ramp_of
-from dutlab.methods.ports import Bench, Flow, Offer, Outcome, Stretch, ToolReading
+from dutlab.methods.ports import Bench, Offer, Outcome, Stretch, ToolReading
 from dutlab.plan.trials import make_plan, needs_hand
 from dutlab.report.gather import gather
 from dutlab.report.model.table import Figure, Missing

@@ -14,7 +14,8 @@ from dutlab.doubts import DoubtKind
 from dutlab.errors import MeasurementError, SpecRefused
 from dutlab.interop.imported_run import Imported, imported_cell, write_imported
 from dutlab.methods import multi_stream
-from dutlab.methods.ports import Bench, Flow, Latency, Measured, OfferedChain, Outcome
+from dutlab.methods.flow import Flow, Latency
+from dutlab.methods.ports import Bench, Measured, OfferedChain, Outcome
 from dutlab.report.gather import gather, read_run
 from dutlab.report.sections.tool_figures import section as tool_section
 from dutlab.spec.loader import experiment_of

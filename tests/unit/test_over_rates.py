@@ -51,6 +51,4 @@ def test_the_style_of_reviews_draws_frames_and_bits_a_second(run: Path, tmp_path
     (path,) = (tmp_path / "bits").iterdir()
     assert CliRunner().invoke(dutlab, ["report", str(path), "--style", "review", "-o", str(tmp_path / "out")]).exit_code == 0
     heads = re.findall("<h3>([^<]*)</h3>", (tmp_path / "out" / "review.html").read_text())
-    assert [head.partition(",")[0] for head in heads][:2] == ["Forwarding rate", heads[1].partition(",")[0]] and heads[1].startswith(
-        "Bit rate on the wire (L1"
-    )
+    assert heads[0].startswith("Forwarding rate") and "L1" in heads[1]

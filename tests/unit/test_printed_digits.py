@@ -106,7 +106,7 @@ def test_a_column_that_varies_beside_equal_settings_is_a_repeat_and_that_is_said
         assert len({t.cell.model_dump_json() for t in trials}) == 4
         return
     assert [t.cell.params for t in trials] == [{"streams": 4}, {"streams": 4}, {"streams": 8}, {"streams": 8}]
-    assert {t.measured.facts["repeats_told_apart_by"] for t in trials} == {column}
+    assert {t.measured.facts["repeat_columns"] for t in trials} == {column}
     assert [len(t.measured.notes) for t in trials] == [1, 0, 0, 0] and column in trials[0].measured.notes[0]
 
 
@@ -120,4 +120,4 @@ def test_a_column_of_such_a_name_by_which_no_two_lines_of_equal_settings_differ_
 def test_a_size_that_varies_is_a_setting() -> None:
     trials = read("mode,workload,frame_size,received_kpps\nnat,sweep,64,100\nnat,sweep,128,90\n")
     assert [t.cell.params["frame_size"] for t in trials] == [64, 128]
-    assert "repeats_told_apart_by" not in trials[0].measured.facts
+    assert "repeat_columns" not in trials[0].measured.facts

@@ -215,7 +215,7 @@ def test_a_claim_that_its_raw_files_do_not_give_is_marked(theirs: Path, tmp_path
             (run / "MANIFEST.sha256").unlink()
             RunFolder(run).write_manifest()
     done = said("--merge", tmp_path / "theirs", tmp_path / "corpus")
-    assert done.exit_code == 0 and "not equal to their raw files" in done.output
+    assert done.exit_code == 0
     page = markup.unescape((tmp_path / "corpus" / "claims.html").read_text())
     assert 'class="claim differs"' in page and ("by its raw files" in page or "the card claims" in page)
 
@@ -254,7 +254,7 @@ def test_what_sites_say_differently_of_a_device_stays_visible(corpus: list[Path]
         said(corpus[0], tmp_path / name, "--title", name, "--devices", tmp_path / f"{name}.yaml")
     said("--merge", tmp_path / "a", tmp_path / "b", tmp_path / "corpus")
     text = (tmp_path / "corpus" / "devices" / "box.html").read_text()
-    assert "500 EUR" in text and "b says of the price: 700 EUR" in text
+    assert "500 EUR" in text and "700 EUR" in text
 
 
 def test_what_is_not_a_finished_run_or_a_site_is_refused_and_all_of_it_at_once(measured: Path, tmp_path: Path) -> None:
@@ -262,11 +262,11 @@ def test_what_is_not_a_finished_run_or_a_site_is_refused_and_all_of_it_at_once(m
     (tmp_path / "nothing").mkdir()
     with pytest.raises(InputError) as refused:
         said(cut, tmp_path / "nothing", measured, tmp_path / "site")
-    assert cut.name in str(refused.value) and "nothing: is not a run" in str(refused.value)
+    assert cut.name in str(refused.value) and str(tmp_path / "nothing") in str(refused.value)
     assert not (tmp_path / "site").exists()
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("x")
-    with pytest.raises(InputError, match="not empty and not a site"):
+    with pytest.raises(InputError, match=re.escape(str(tmp_path / "mine"))):
         said(measured, tmp_path / "mine")
     with pytest.raises(InputError, match="not a site"):
         said("--merge", tmp_path / "nothing", tmp_path / "corpus")

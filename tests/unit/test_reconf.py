@@ -14,7 +14,8 @@ from cells import cell_of
 from dutlab.errors import HostError, InputError, MeasurementError, SpecRefused
 from dutlab.interop.imported_run import Imported, write_imported
 from dutlab.methods.dut_ports import DutChange
-from dutlab.methods.ports import Bench, Flow, Offer, Outcome, ToolReading
+from dutlab.methods.flow import Flow
+from dutlab.methods.ports import Bench, Offer, Outcome, ToolReading
 from dutlab.methods.reconf import measure
 from dutlab.report.gather import gather
 from dutlab.report.model.table import Figure

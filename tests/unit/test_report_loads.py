@@ -10,7 +10,8 @@ import pytest
 
 from dutlab.cli.console import Console
 from dutlab.interop.imported_run import Imported, imported_cell, write_imported
-from dutlab.methods.ports import Flow, Measured
+from dutlab.methods.flow import Flow
+from dutlab.methods.ports import Measured
 from dutlab.plan.plan import Plan, Trial
 from dutlab.report.gather import gather
 from dutlab.report.model.table import Figure, Table

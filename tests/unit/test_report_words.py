@@ -38,8 +38,9 @@ from dutlab.report.sections.facts import fact_rows
 from dutlab.spec.goals import goals_named
 from dutlab.spec.traffic import Traffic
 from dutlab.spec.workloads import model_of
+from dutlab.spec.workloads.imported_setting import ImportedSetting
 from dutlab.spec.workloads.iperf3 import Iperf3Setting
-from dutlab.spec.workloads.setting import ImportedSetting, LoadSetting
+from dutlab.spec.workloads.setting import LoadSetting
 from dutlab.store.cell_figures import key_of
 from dutlab.store.needed import planned_cells
 from dutlab.store.record import DoubtRecord, TrialRecord

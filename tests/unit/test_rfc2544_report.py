@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from cells import cell_of
-from dutlab.methods.ports import Bench, Latency, Offer, Outcome
+from dutlab.methods.flow import Latency
+from dutlab.methods.ports import Bench, Offer, Outcome
 from dutlab.methods.rfc2544 import suite
 from dutlab.report.gather import gather
 from dutlab.report.model.run_report import RunReport

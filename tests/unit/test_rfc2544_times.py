@@ -9,7 +9,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dutlab.errors import MeasurementError
-from dutlab.methods.ports import Latency, ToolReading
+from dutlab.methods.flow import Latency
+from dutlab.methods.ports import ToolReading
 from dutlab.methods.rfc2544 import latency, recovery, reset
 from dutlab.units import Pps
 from rfc2544_context import MAX, Resetting, stand

@@ -30,7 +30,7 @@ def cell(links=("a",), **params):
 async def test_the_bounds_of_each_goal_are_told_as_they_move_and_close_on_the_answer():
     told = []
     bench = Bench(Simulation(Dut(capacity_pps=1e6)), SPEEDS, tell=lambda *what: told.append(what))
-    found = (await measure(bench, cell())).found
+    found = (await measure(bench, cell())).search
     assert {(where, who) for where, who, _ in told} == {("a", "search")}
     for goal in ("ndr", "pdr"):
         uppers = [values[f"{goal}/upper_pps"] for *_, values in told if f"{goal}/upper_pps" in values]
@@ -41,7 +41,7 @@ async def test_the_bounds_of_each_goal_are_told_as_they_move_and_close_on_the_an
 
 async def test_the_figures_are_named_after_the_goals_and_say_their_unit():
     measured = await measure(Bench(Simulation(Dut(capacity_pps=1e6)), SPEEDS), cell())
-    figures, found = measured.figures["a"], measured.found
+    figures, found = measured.figures["a"], measured.search
     assert set(figures) == {
         *(
             f"{goal}/{what}"
@@ -70,18 +70,20 @@ async def test_links_together_share_rates_and_loss():
     simulation = Simulation(Dut(capacity_pps=1e6))
     measured = await measure(Bench(simulation, SPEEDS), cell(links=("a", "b"), preset="rfc2544"))
     assert list(measured.figures) == ["a", "b", "a+b"]
-    lower = measured.found.results["throughput"].lower_pps
+    lower = measured.search.results["throughput"].lower_pps
     assert lower <= 1e6
     assert measured.figures["a"]["throughput/lower_pps"] == lower
     assert measured.figures["a+b"]["throughput/lower_pps"] == 2 * lower
     assert measured.figures["a+b"]["search_trials"] == measured.figures["a"]["search_trials"]
-    assert measured.found.trials[-1].intended_frames == 2 * round(measured.found.trials[-1].load_pps * measured.found.trials[-1].duration_s)
+    assert measured.search.trials[-1].intended_frames == 2 * round(
+        measured.search.trials[-1].load_pps * measured.search.trials[-1].duration_s
+    )
 
 
 async def test_the_tables_hold_every_goal_and_every_trial_and_can_be_rescored():
     measured = await measure(Bench(Simulation(Dut(capacity_pps=1e6)), SPEEDS), cell(preset="rfc2544"))
     trials, (goal,) = measured.tables["trials"], measured.tables["goals"]
-    assert [t["number"] for t in trials] == list(range(1, len(measured.found.trials) + 1))
+    assert [t["number"] for t in trials] == list(range(1, len(measured.search.trials) + 1))
     stopped = [t for t in trials if t["stopped_early_s"] is not None]
     assert stopped
     assert {t["exact"] for t in stopped} == {"no"}
@@ -101,7 +103,7 @@ async def test_what_the_generator_said_of_every_trial_is_kept_packed():
 
     measured = await measure(Bench(Talks(Dut(capacity_pps=1e6)), SPEEDS), cell(preset="quick"))
     said = gzip.decompress(measured.raw["engine.jsonl.gz"]).decode().splitlines()
-    assert said == [f"trial {n}" for n in range(1, len(measured.found.trials) + 1)]
+    assert said == [f"trial {n}" for n in range(1, len(measured.search.trials) + 1)]
 
 
 async def test_doubts_are_told_once_with_how_many_trials_they_touch():
@@ -112,7 +114,7 @@ async def test_doubts_are_told_once_with_how_many_trials_they_touch():
 
     measured = await measure(Bench(Doubtful(Dut(capacity_pps=1e9), obeys=False, reach_pps=3e6), SPEEDS), cell())
     details = {d.kind: d.detail for d in measured.doubts}
-    n = len(measured.found.trials)
+    n = len(measured.search.trials)
     assert details[DoubtKind.RX_DROPPED] == f"in {n} of {n} trials"
     limits = [DoubtKind.LIMIT_OF_GENERATOR] * 2
     assert [d.kind for d in measured.doubts] == [DoubtKind.RX_DROPPED, *limits, DoubtKind.SHORT_TRIAL]
@@ -146,7 +148,7 @@ async def test_an_irregular_result_is_a_doubt_about_its_lower_bound(simulation, 
 async def test_a_search_cut_between_two_bounds_says_how_wide_they_are():
     goals = ({"name": "ndr", "loss_ratio": 0, "exceed_ratio": 0, "final_s": 1, "sum_s": 1},)
     measured = await measure(Bench(Simulation(Dut(capacity_pps=1e6)), SPEEDS), cell(preset=None, goals=goals, budget_s=6.0))
-    ndr = measured.found.results["ndr"]
+    ndr = measured.search.results["ndr"]
     assert ndr.width > 0.005
     details = {d.kind: d.detail for d in measured.doubts}
     assert f"{ndr.width:.2%}" in details[DoubtKind.BOUNDS_WIDE] and DoubtKind.SEARCH_CUT in details
@@ -180,12 +182,12 @@ async def test_goals_of_the_users_own_and_links_of_any_speed_are_searched():
     assert measured.figures["a"]["mine/lower_pps"] <= 1e6 / 0.998 < measured.figures["a"]["mine/upper_pps"]
     # Links of unknown speed are searched as far as the generator reaches.
     measured = await measure(Bench(Simulation(Dut(capacity_pps=1e6), reach_pps=4e6), {"a": None}), cell(preset="quick"))
-    assert measured.found.highest_pps == 5e6
+    assert measured.search.highest_pps == 5e6
     assert measured.figures["a"]["ndr/lower_pps"] <= 1e6 < measured.figures["a"]["ndr/upper_pps"]
     # The slowest of several links sets the highest rate.
     measured = await measure(Bench(Simulation(Dut(capacity_pps=1e5)), {"a": 1e10, "b": 1e9}), cell(links=("a", "b"), preset="quick"))
-    assert measured.found.highest_pps == pytest.approx(1_488_095.24)  # RFC 5180 appendix A
-    assert "link b" in measured.found.highest_is
+    assert measured.search.highest_pps == pytest.approx(1_488_095.24)  # RFC 5180 appendix A
+    assert "link b" in measured.search.highest_is
 
 
 async def test_a_generator_that_sends_nothing_at_full_speed_has_no_range():

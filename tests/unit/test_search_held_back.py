@@ -42,7 +42,7 @@ def test_a_trial_whose_frames_were_not_taken_is_told_as_one_that_lost_them():
         for how in (False, True)
     )
     assert refused.backpressure_frames == lost.lost_frames == 600_000
-    assert refused.told(ask, 0.0025) == lost.told(ask, 0.0025)
+    assert refused.load_outcome(ask, 0.0025) == lost.load_outcome(ask, 0.0025)
     assert refused.point(0.0025) == lost.point(0.0025)
     assert refused.marks == ()
     # A dut that takes nothing is silent and no contradiction.

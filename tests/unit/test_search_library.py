@@ -102,7 +102,7 @@ def kept(simulation, asked, change=lambda outcome: outcome):
 
 def test_a_trial_in_full_is_told_as_it_was():
     trial = kept(Simulation(Dut(capacity_pps=9e5)), offer())
-    assert trial.told(NextTrial(1e6, 60.0), TOLERANCE) == LoadOutcome(NextTrial(1e6, 60.0), 60_000_000, 60_000_000, 6_000_000)
+    assert trial.load_outcome(NextTrial(1e6, 60.0), TOLERANCE) == LoadOutcome(NextTrial(1e6, 60.0), 60_000_000, 60_000_000, 6_000_000)
     point = trial.point(TOLERANCE)
     assert (point.load_pps, point.duration_s, point.loss_ratio, point.exact) == (1e6, 60.0, 0.1, True)
     assert (trial.marks, trial.saved_s) == ((), 0.0)
@@ -112,7 +112,7 @@ def test_of_a_stopped_trial_only_what_is_certain_of_the_whole_one_is_told():
     trial = kept(Simulation(Dut(capacity_pps=9e5)), offer(allowed=0))
     assert (trial.stopped_early_s, trial.lost_frames, trial.loss_ratio) == (0.1, 10_000, 0.1)
     assert trial.saved_s == pytest.approx(59.9)
-    told = trial.told(NextTrial(1e6, 60.0), TOLERANCE)
+    told = trial.load_outcome(NextTrial(1e6, 60.0), TOLERANCE)
     assert told == LoadOutcome(NextTrial(1e6, 60.0), 60_150_008, 60_150_008, 10_000)
     point = trial.point(TOLERANCE)
     assert (point.exact, point.loss_ratio) == (False, told.loss_ratio) and point.loss_ratio < 0.001
@@ -123,7 +123,7 @@ def test_of_a_stopped_trial_only_what_is_certain_of_the_whole_one_is_told():
 def test_frames_that_were_not_sent_count_as_lost_for_the_search_and_say_nothing_of_the_device():
     trial = kept(Simulation(Dut(capacity_pps=1e9), reach_pps=8e5), offer())
     assert trial.marks == (Mark.STARVED,)
-    assert trial.told(NextTrial(1e6, 60.0), TOLERANCE).loss_ratio == pytest.approx(0.2)
+    assert trial.load_outcome(NextTrial(1e6, 60.0), TOLERANCE).loss_ratio == pytest.approx(0.2)
     assert trial.point(TOLERANCE).exact is False
     assert classify([trial.point(TOLERANCE)], RFC2544) is LoadVerdict.UNDECIDED
     trial = kept(Simulation(Dut(capacity_pps=7e5), reach_pps=8e5), offer())
@@ -138,7 +138,7 @@ def test_a_loss_ratio_that_is_told_is_never_above_one():
 
     trial = kept(Simulation(Dut(capacity_pps=1e9)), offer(), slow_and_lost)
     assert Mark.STARVED in trial.marks
-    assert trial.told(NextTrial(1e6, 60.0), TOLERANCE).loss_ratio == 1.0
+    assert trial.load_outcome(NextTrial(1e6, 60.0), TOLERANCE).loss_ratio == 1.0
 
 
 def test_a_rate_missed_by_less_than_the_tolerance_or_before_a_stop_was_reached():

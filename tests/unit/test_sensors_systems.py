@@ -35,7 +35,8 @@ FREEBSD = output("sensors_systems", "freebsd")
 OPENBSD = output("sensors_systems", "openbsd")
 # Open vSwitch 3.1.0 and testpmd 22.11.11 of Debian 12, in modes ovs-router-polling and testpmd-mac of the lab three-node: ovs.txt, testpmd.txt.
 # l3fwd 22.11.11 between two ports, after three pings: `/ethdev/stats,0` and `,1` by dpdk-telemetry.py: l3fwd.txt.
-# vnet/interface_cli.c and vlib/error.c
+# VPP with cards and workers: after vnet/interface_cli.c and vlib/error.c. vpp-26.10.txt is recorded from VPP 26.10-rc0~374-gb575ec2c56d on
+# 2026-11-28: ten pings through two host interfaces, one of them polled; sessions shortened, blanks at ends of lines cut.
 VPP = output("sensors_systems", "vpp")
 
 
@@ -76,6 +77,17 @@ def test_vpp_counts_beside_the_linux_that_it_runs_on() -> None:
     assert "vpp_ip4-lookup_calls" not in found, "it does not poll"
     assert (found["vpp_acl_plugin_in_ip4_fa_acl_permit_packets"], found["vpp_ip4_input_ip4_ttl_1"]) == (13610, 7)
     assert (found[CONNTRACK_ENTRIES], found["cpu0_softnet_dropped"]) == (4, 1)
+
+
+def test_a_recorded_vpp_counts_ten_pings_and_their_replies() -> None:
+    counting = SYSTEMS["vpp"].counters
+    assert counting is not None
+    found = counting.parse(output("sensors_systems", "vpp-26.10"))
+    assert [found[f"TenGigabitEthernet3/0/{n}_{way}_packets"] for n in (0, 1) for way in ("rx", "tx")] == [19, 13, 19, 19]
+    assert (found["vpp_af-packet-input_calls"], found["vpp_af-packet-input_vectors"]) == (3754576, 20)
+    assert (found["vpp_acl_plugin_in_ip4_fa_acl_deny_packets"], found["vpp_arp_reply_arp_replies_sent"]) == (4, 2)
+    assert found[CONNTRACK_ENTRIES] == 0
+    assert not [name for name in found if "cli" in name], "processes that wait do not poll"
 
 
 def test_programs_that_poll_tell_what_they_took_and_how_often_they_looked_in_vain() -> None:

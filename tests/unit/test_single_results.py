@@ -25,7 +25,8 @@ from dutlab.report.model.table import Figure
 from dutlab.report.sections.headline import compared
 from dutlab.spec.loader import load_experiment
 from dutlab.spec.workloads import model_of
-from dutlab.spec.workloads.setting import ImportedSetting, Setting
+from dutlab.spec.workloads.imported_setting import ImportedSetting
+from dutlab.spec.workloads.setting import Setting
 from dutlab.workloads import plug_of, settable
 from fake_run import Wanted, build
 

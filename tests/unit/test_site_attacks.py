@@ -42,7 +42,7 @@ def test_hostile_folders_of_other_peoples_sites_lead_nowhere(measured: Path, cor
     os.rename(runs / corpus[0].name, os.fsencode(runs) + b"/2026\xff")  # noqa: PTH104 - bytes
     (runs / corpus[1].name / "report" / "claim-9-x.json").write_text('{"claim": 1}')
     done = said("--merge", tmp_path / "theirs", tmp_path / "corpus")
-    assert done.exit_code == 0 and "not UTF-8" in done.output and "claim-9-x.json: is not a claim card" in done.output
+    assert done.exit_code == 0 and "not UTF-8" in done.output and "claim-9-x.json" in done.output
     assert len(index_of(tmp_path / "corpus")["runs"]) == 2
     for page in (tmp_path / "corpus").rglob("*.html"):
         assert foreign_scripts(page.read_text()) == []
@@ -56,7 +56,7 @@ def test_a_link_in_a_run_is_not_followed(measured: Path, tmp_path: Path) -> None
     raw.unlink()
     raw.symlink_to(tmp_path / "secret")
     done = said(run, tmp_path / "site")
-    assert "files are not as the manifest says" in done.output
+    assert run.name in done.output and "manifest" in done.output
     assert not any(p.read_bytes() == b"secret" for p in (tmp_path / "site").rglob("*") if p.is_file())
 
 

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from cells import cell_of
 from dutlab.errors import InputError, MeasurementError
 from dutlab.interop.imported_run import Imported, write_imported
-from dutlab.methods.ports import Bench, Flow, LostSoFar, Offer, Outcome, ToolReading
+from dutlab.methods.flow import Flow
+from dutlab.methods.ports import Bench, LostSoFar, Offer, Outcome, ToolReading
 from dutlab.methods.soak import MOST_PIECES, measure
 from dutlab.report.gather import gather
 from dutlab.report.model.table import Figure

@@ -21,7 +21,8 @@ from dutlab.errors import InputError, MeasurementError
 from dutlab.interop.imported_run import Imported, write_imported
 from dutlab.measures import direction_of
 from dutlab.methods.dut_ports import SensedValue
-from dutlab.methods.ports import Bench, Flow, Measured, Offer, Outcome
+from dutlab.methods.flow import Flow
+from dutlab.methods.ports import Bench, Measured, Offer, Outcome
 from dutlab.methods.power_figures import with_readings
 from dutlab.methods.soak_power import measure
 from dutlab.report.gather import gather

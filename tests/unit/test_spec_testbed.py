@@ -152,7 +152,7 @@ def test_a_distance_takes_a_machine_that_forwards_and_is_the_same_for_links_that
     far = load(RIGHT.replace("speed: 10G", "delay: 20ms, loss: 0.1%, rate: 100M, queue: 5ms")).links["a"]
     assert (far.delay, far.jitter, far.loss, far.rate, far.queue) == (0.02, None, 0.001, 100e6, 0.005)
     assert Link.model_validate({**far.model_dump(mode="json"), "name": "a"}) == far and far.is_distant
-    assert far.distance_words == "delay 20 ms, queue 5 ms, loss 0.1 %, rate 100 Mbit/s"
+    assert far.distance_words.split(", ") == ["delay 20 ms", "queue 5 ms", "loss 0.1 %", "rate 100 Mbit/s"]
     (fault,) = faults_of_testbed(CABLE.replace("addresses", "delay: 1ms, addresses"))
     assert (fault.path, fault.kind) == ("links.a.delay", FaultKind.CONFLICT)
     text = RIGHT[: RIGHT.index("  six:")] + SHARING

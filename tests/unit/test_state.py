@@ -94,7 +94,7 @@ async def test_a_dut_that_keeps_no_state_has_no_limit_and_the_words_say_so():
     assert "concurrent_upper_flows" not in figures
     assert DoubtKind.NO_UPPER_BOUND in {d.kind for d in measured.doubts}
     assert any("tracked none" in n and "how fast it forwards" in n for n in measured.notes)
-    assert any("needs no state" in n for n in measured.notes)
+    assert any("no state" in n for n in measured.notes)
 
 
 async def test_a_dut_that_loses_everything_or_lets_no_answer_through_has_no_figure():

@@ -22,7 +22,8 @@ ROOT = Path(__file__).parents[2]
 @pytest.mark.parametrize(
     ("bed", "generator", "words"),
     [
-        ("vpp", "pkt-gen", ["family vpp", "generator pkt-gen"]),
+        ("vyos", "pkt-gen", ["family vyos", "generator pkt-gen"]),
+        ("vpp", "engine", []),
         ("e302-9d", "engine", ["family pfsense"]),
         ("black-box", "trafgen", []),
     ],

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -156,4 +157,5 @@ def test_a_check_that_did_not_hold_is_marked_and_shown_unasked() -> None:
     held, broke = (CheckLine("nat", what, passed, 2, "10 of 10") for what, passed in (("a", 2), ("b", 1)))
     assert check_tables([held])[0].folded
     (table,) = check_tables([held, broke])
-    assert (table.title, table.folded, [row.broken for row in table.rows]) == ("2 checks, 1 did not hold", False, [False, True])
+    assert (table.folded, [row.broken for row in table.rows]) == (False, [False, True])
+    assert re.findall(r"\d+", table.title) == ["2", "1"]

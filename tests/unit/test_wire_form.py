@@ -165,7 +165,7 @@ async def test_a_translator_is_in_force_if_its_tun_counts_the_frames_and_the_ver
     _, mode = nat64()
     dut = AnsweringHost({"ip_forward": "1", "statistics": list(carried), "kill -0": "starting TAYGA\n"})
     checks = await mode.verify(dut, BED, FormedFrames(source_seen, flow=flow))
-    failed = [check.what for check in checks if not check.passed]
+    failed = [check.statement for check in checks if not check.passed]
     assert (not failed) is holds, failed
 
 

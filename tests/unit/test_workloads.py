@@ -18,7 +18,8 @@ from dutlab.measures import direction_of
 from dutlab.spec import workloads
 from dutlab.spec.workloads import Need, WorkloadModel, model_of
 from dutlab.spec.workloads.frames import FrameWorkload
-from dutlab.workloads import WORKLOADS, WorkloadPlug, main_figures, plug_of, settable
+from dutlab.workload_plug import WorkloadPlug
+from dutlab.workloads import WORKLOADS, main_figures, plug_of, settable
 
 
 @pytest.mark.parametrize("plug", WORKLOADS.values(), ids=lambda plug: plug.name)
@@ -52,7 +53,7 @@ def test_a_workload_that_nobody_registered_has_a_bare_record_and_no_settings() -
 def test_the_registry_loads_none_of_the_code_that_it_names() -> None:
     script = "import sys, dutlab.workloads; print(*(name for name in sys.modules if name.startswith('dutlab.')))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["dutlab.subject", "dutlab.workloads"]
+    assert done.stdout.split() == ["dutlab.subject", "dutlab.workload_plug", "dutlab.workloads"]
 
 
 @pytest.mark.parametrize(

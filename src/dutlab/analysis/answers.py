@@ -172,7 +172,7 @@ class ContestResult:
     def between(self, first: str, second: str) -> Comparison | None:
         """Return the comparison of two cells, in the order of the contest; None where they were not compared."""
         every = [*((pair.better, pair.worse, pair.comparison) for pair in self.pairs), *self.unranked]
-        return next((found for a, b, found in every if {a, b} == {first, second}), None)
+        return next((answer for a, b, answer in every if {a, b} == {first, second}), None)
 
     def against(self, first: str, second: str) -> Comparison | None:
         """Return the comparison of cell `second` against cell `first`, in this order; None where they were not compared."""

@@ -21,7 +21,7 @@ from dutlab.stats.summary import Interval
 ALIKE = 0.01
 """Largest relative range of a level that was meant to be constant."""
 MOST_LOSS = 0.01
-"""Largest share of lost frames in a phase that counts: a lost frame costs energy, too, and no term has it."""
+"""Largest share of lost frames in a phase that counts. Lost frames cost energy too, which no term includes."""
 FOLLOWS_P = 0.01
 """Probability below which residuals follow a temperature or a fan."""
 
@@ -236,7 +236,7 @@ def energy_model(phases: Sequence[PhaseWatts], left_out: Sequence[str] = ()) -> 
     terms = tuple(term for term in Term if all(p.load.amount(term) is not None for p in kept))
     fit = least_squares([[float(p.load.amount(term) or 0.0) for term in terms] for p in kept], [p.watts for p in kept])
     if fit.freedom < 1:
-        why = f"{len(kept)} phases have no more watts than the {fit.rank} terms that they determine, so no error can be estimated"
+        why = f"{len(kept)} phases determine {fit.rank} terms, and more phases than terms are needed to estimate the error"
         return NoModel(why, "add phases, frame sizes or repeats")
     return EnergyModel(terms, kept, tuple(left_out), fit)
 

@@ -134,14 +134,14 @@ _Between = Callable[[FactorCell, FactorCell], Comparison | None]
 
 
 def with_rule_verdicts(
-    found: Analysis, cells: Sequence[FactorCell], between: _Between, modes: Mapping[tuple[str, str], Together]
+    analysis: Analysis, cells: Sequence[FactorCell], between: _Between, modes: Mapping[tuple[str, str], Together]
 ) -> Analysis:  # fmt: skip
     """Return the analysis with the verdicts of the rule for answers, for effects between cells that the rule compares.
 
     `between` returns the comparison of the second of two cells against the first. `modes` has the statement of all cells on two modes. An
     effect from one pair of cells takes the result of that comparison, and an effect from several pairs takes their statement together.
     """
-    return replace(found, effects=tuple(_ruled(effect, cells, between, modes) for effect in found.effects))
+    return replace(analysis, effects=tuple(_ruled(effect, cells, between, modes) for effect in analysis.effects))
 
 
 def _ruled(effect: Effect, cells: Sequence[FactorCell], between: _Between, modes: Mapping[tuple[str, str], Together]) -> Effect:

@@ -265,19 +265,19 @@ def lag_one(left: Array) -> float:
     return float(left[1:] @ left[:-1]) / square if square > 0 else 0.0
 
 
-def biased(found: float, runs: int, columns: int) -> float:
+def biased(correlation: float, runs: int, columns: int) -> float:
     """Raise an autocorrelation of residuals by its bias, about (1 + φ) / n per fitted column and 2 φ / n, and by half a standard error.
 
     Source: F. H. C. Marriott, J. A. Pope, Biometrika 41, 1954. A chosen place counts as one more column.
     """
-    found = max(found, 0.0)
-    return _raised(found + (columns * (1 + found) + 2 * found) / runs, runs)
+    correlation = max(correlation, 0.0)
+    return _raised(correlation + (columns * (1 + correlation) + 2 * correlation) / runs, runs)
 
 
-def _raised(found: float, runs: int) -> float:
+def _raised(correlation: float, runs: int) -> float:
     """Raise an estimate by half a standard error, within the limits of the model."""
-    found = min(max(found, 0.0), _MOST)
-    return min(found + sqrt((1 - found**2) / runs) / 2, _MOST)
+    correlation = min(max(correlation, 0.0), _MOST)
+    return min(correlation + sqrt((1 - correlation**2) / runs) / 2, _MOST)
 
 
 def _apart(medians: Array, noise: float) -> tuple[int, ...]:

@@ -23,10 +23,8 @@ _BY = click.option("--by", default="", metavar="NAME", help="Author of the note;
 @click.command()
 @_RUN
 @click.argument("file", metavar="FILE", type=click.Path(path_type=Path, exists=True, dir_okay=False))
-@click.option("--caption", required=True, metavar="TEXT", help="What the file shows.")
-@click.option(
-    "--facts", "host", metavar="HOST", help="Read FILE as settings of this host, which compare then knows: NAME: VALUE lines, or JSON."
-)
+@click.option("--caption", required=True, metavar="TEXT", help="Description of the file.")
+@click.option("--facts", "host", metavar="HOST", help="Read FILE as settings of this host, for `compare`: NAME: VALUE lines, or JSON.")
 @_BY
 @JSON
 def attach(*, run: Path, file: Path, caption: str, host: str | None, by: str, as_json: bool) -> None:

@@ -87,8 +87,8 @@ def _built_wheel() -> Path | None:
     """Return the newest wheel of this version for this machine in dist/; None if there is none."""
     from dutlab.release import version
 
-    found = Path("dist").glob(f"dutlab-{version()}-*{platform.machine()}.whl")
-    return max(found, key=lambda path: path.stat().st_mtime, default=None)
+    wheels = Path("dist").glob(f"dutlab-{version()}-*{platform.machine()}.whl")
+    return max(wheels, key=lambda path: path.stat().st_mtime, default=None)
 
 
 @contextmanager
@@ -109,7 +109,7 @@ def _failures_exit_cannot_tell() -> Iterator[None]:
 @artifact.command()
 @click.argument("file", metavar="FILE", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @click.option("--testbed", "testbed_file", type=click.Path(path_type=Path, exists=True, dir_okay=False), help=TESTBED_WORDS)
-@click.option("--plan", "only_plan", is_flag=True, help="Verify the file and show what would run; measure nothing.")
+@click.option("--plan", "only_plan", is_flag=True, help="Verify the file and list the runs that it would start; measure nothing.")
 @click.option("--trust", is_flag=True, help="Run the commands in it without asking.")
 @click.option("--allowed-signers", "signers", type=click.Path(path_type=Path, exists=True, dir_okay=False),
               help="File of signers, as of ssh-keygen(1): refuse a file that none of them signed.")  # fmt: skip

@@ -47,7 +47,7 @@ class ArtifactCheck:
         """True if standard output is for JSON."""
 
     def show_plan(self) -> None:
-        """Show what would run, and the commands in runs that are from elsewhere."""
+        """List the runs to start, and the commands in runs from other machines."""
         from dutlab.report.model.words import duration_words, plural
         from dutlab.runner.repeat import to_repeat
         from dutlab.runner.trust import NotOurs, as_lines
@@ -130,8 +130,8 @@ class ArtifactCheck:
                 raise InputError(f"{path}: a second run that repeats {repeats}", remedy="name one run for each")
         for line in self._origin():
             say_words(line, err=self._quiet)
-        found = [(of, by_run.get(of.group.newest.name)) for of in self._opened.groups]
-        return [self._judged(of, None if path is None else open_run(path), path) for of, path in found]
+        paths_by_group = [(of, by_run.get(of.group.newest.name)) for of in self._opened.groups]
+        return [self._judged(of, None if path is None else open_run(path), path) for of, path in paths_by_group]
 
     def tell(self, groups: Sequence[JudgedGroup]) -> RepeatState:
         """Print the verdict on each claim, and return the one on all."""
@@ -196,7 +196,7 @@ class ArtifactCheck:
         from dutlab.tools.engine.binary import find_engine
 
         options = RunOptions(runs=self._runs, engine_binary=find_engine(), command=("dutlab", *sys.argv[1:]))
-        return manner.carry_out_work(work, options, beside={"repeated_run": run}).folder
+        return manner.carry_out_work(work, options, additions={"repeated_run": run}).folder
 
     def _judged(self, of: ClaimedGroup, new: ComparedRun | None, folder: Path | None) -> JudgedGroup:
         from dutlab.report.questions.repeated import judged, same_processors

@@ -55,7 +55,8 @@ class BisectRequest:
         return self._row_of_commits(self.commits) if self.commits else self._row_of_files()
 
     def _row_of_commits(self, span: str) -> tuple[VersionRow, list[Path]]:
-        from dutlab.cli.bisect_runs import VersionRow, commits_of
+        from dutlab.cli.bisect_runs import VersionRow
+        from dutlab.cli.commits import commits_of
 
         if self.file is None:
             raise click.UsageError("--commits needs --file, the rule set or kernel of each")

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from functools import partial
 from math import log
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -18,15 +15,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from dutlab import outside
 from dutlab.analysis.bisection import Bisection, VersionSide, changed_by, is_precise, most_steps, side_of_count, side_of_rounds
 from dutlab.analysis.gate import EXACT_ALLOWED
-from dutlab.bounds import BUILD_BYTES, BUILD_KEPT_BYTES, BUILD_S, COMMIT_FILE, GIT_S, INPUT
+from dutlab.bounds import INPUT
+from dutlab.cli.commits import NoVersion, NoVersionKind, build_commit, git_output
 from dutlab.cli.loop import run_in_order
 from dutlab.cli.one_workload import as_yaml
 from dutlab.cli.terminal import tell
 from dutlab.cli.versions import Version, VersionKind, given_of, version_of
 from dutlab.errors import DutlabError, InputError, StoreError
-from dutlab.hosts.bounded import run_bounded
-from dutlab.hosts.passwords import child_environment
-from dutlab.outside import AtLink
 from dutlab.plan.cell import Cell
 from dutlab.report.questions.bisected import (
     BisectFound,
@@ -53,7 +48,6 @@ BLOCKS, ASKS = 16, 12
 """Blocks of a run by time, and most runs by time of a version."""
 _TRIES = 2
 _ROW, _REPORT = "row.json", "report.md"
-_SAID_LINES = 5
 
 
 class VersionRow(BaseModel):
@@ -86,28 +80,6 @@ class VersionRow(BaseModel):
     def by_time(self) -> bool:
         """True if versions are measured by time, so that figures have an error."""
         return self.experiment is not None
-
-
-class NoVersionKind(StrEnum):
-    """Reason why a version cannot be made."""
-
-    GIT = "git"
-    """Refusal by git."""
-    BUILD = "build"
-    """Failed build, or build without the file."""
-    LATE = "late"
-    ENDLESS = "endless"
-    """Output of a build, or file of a version, above the size limit."""
-    UNFIT = "unfit"
-    """Version that cannot be measured by time."""
-
-
-class NoVersion(Exception):
-    """Error of a version that cannot be made."""
-
-    def __init__(self, kind: NoVersionKind, why: str) -> None:
-        super().__init__(why)
-        self.kind = kind
 
 
 @dataclass
@@ -261,16 +233,16 @@ class BisectRuns:
         return self._run(self._planned(at + 1), lambda place: self._write_counted(at, place))
 
     def _asked(
-        self, first: int, second: int, told: Callable[[Mapping[tuple[str, str], Sequence[float]]], bool]
+        self, first: int, second: int, is_decided: Callable[[Mapping[tuple[str, str], Sequence[float]]], bool]
     ) -> dict[tuple[str, str], list[float]]:
-        """Return changes between two versions, block by block, from as many runs as `told` needs."""
+        """Return changes between two versions, block by block, from as many runs as `is_decided` needs."""
         runs, changes = list[ComparedRun](), dict[tuple[str, str], list[float]]()
         for planned in self._pair(first, second):
             if (run := self._run(planned, lambda place: self._write_timed(first, second, place))) is None:
                 break
             runs.append(run)
             changes = changes_between(runs, self._level(first), self._level(second))
-            if told(changes):
+            if is_decided(changes):
                 break
         return changes
 
@@ -311,7 +283,7 @@ class BisectRuns:
         refused = _refusal(_experiment_of(self.folder.path, planned.number))
         if refused.exists():
             return outside.read(refused, INPUT).decode("utf-8", "replace")
-        return self.folder.standing(planned).said or "its run did not start"
+        return self.folder.standing(planned).last_line or "its run did not start"
 
     def _level(self, at: int) -> str:
         return f"v{at:03d}" if self.row.kind != "levels" else self.row.names[at]
@@ -356,65 +328,10 @@ class BisectRuns:
         if not product.exists():
             place.mkdir(parents=True, exist_ok=True)
             if row.build:
-                _build(Path(row.repository), word, row.build, row.file, place)
+                build_commit(Path(row.repository), word, row.build, row.file, place)
             else:
-                replace_file(product, _git(Path(row.repository), "show", f"{word}:{row.file}"))
+                replace_file(product, git_output(Path(row.repository), "show", f"{word}:{row.file}"))
         yield version_of(str(product), None)
-
-
-def commits_of(repository: Path, span: str) -> list[tuple[str, str]]:
-    """Return (commit, subject) from GOOD to BAD, by first parents, the oldest first. Raises InputError."""
-    good, dots, bad = span.partition("..")
-    if not dots or not good or not bad:
-        raise InputError(f"--commits {span}: write GOOD..BAD", remedy="as in v1.0..main")
-    try:
-        words = _git(repository, "log", "--first-parent", "--reverse", "--format=%H %s", f"{good}..{bad}").decode(errors="replace")
-        begin = _git(repository, "log", "-1", "--format=%H %s", good).decode(errors="replace")
-    except NoVersion as error:
-        raise InputError(f"{repository}: {error}", remedy="name a repository, and commits that it has") from None
-    rows = [line.partition(" ") for line in (begin + words).splitlines() if line]
-    return [(commit, subject) for commit, _, subject in rows]
-
-
-def _build(repository: Path, commit: str, command: str, file: str, place: Path) -> None:
-    """Build a commit in a separate work tree. Raises NoVersion with the last lines of a failed build."""
-    with TemporaryDirectory(prefix="dutlab-build-") as folder:
-        tree = Path(folder) / "tree"
-        _git(repository, "worktree", "add", "--detach", "--force", str(tree), commit)
-        try:
-            environment = {**child_environment(os.environ), "DUTLAB_OUT": str(place), "DUTLAB_COMMIT": commit}
-            try:
-                done = run_bounded(
-                    ["sh", "-ec", command], folder=tree, environment=environment,
-                    timeout_s=BUILD_S, most_bytes=BUILD_BYTES, kept_bytes=BUILD_KEPT_BYTES,
-                )  # fmt: skip
-            except TimeoutError:
-                raise NoVersion(NoVersionKind.LATE, f"the build did not end within {BUILD_S / 3600:g} h") from None
-            except ValueError:
-                raise NoVersion(NoVersionKind.ENDLESS, f"the build printed more than {BUILD_BYTES} bytes") from None
-            if done.status:
-                lines = " / ".join((done.stdout + done.stderr).strip().splitlines()[-_SAID_LINES:])
-                raise NoVersion(NoVersionKind.BUILD, f"the build ended with {done.status}: {lines}")
-            if not (tree / file).is_file():
-                raise NoVersion(NoVersionKind.BUILD, f"the build made no {file}")
-            replace_file(place / Path(file).name, outside.read(tree / file, COMMIT_FILE, AtLink.FOLLOWED))
-        finally:
-            _git(repository, "worktree", "remove", "--force", str(tree))
-
-
-def _git(repository: Path, *words: str) -> bytes:
-    """Return git's output. Raises NoVersion with its error message."""
-    try:
-        done = run_bounded(["git", "-C", str(repository), *words], timeout_s=GIT_S, most_bytes=COMMIT_FILE.most_bytes)
-    except FileNotFoundError:
-        raise NoVersion(NoVersionKind.GIT, "git is not installed") from None
-    except TimeoutError:
-        raise NoVersion(NoVersionKind.LATE, f"git {words[0]} did not end within {GIT_S / 60:g} min") from None
-    except ValueError as error:
-        raise NoVersion(NoVersionKind.ENDLESS, str(error)) from None
-    if done.status:
-        raise NoVersion(NoVersionKind.GIT, " / ".join(done.stderr.strip().splitlines()) or f"git {words[0]} failed")
-    return done.out
 
 
 def _experiment_of(folder: Path, number: int) -> Path:

@@ -147,7 +147,7 @@ async def _of_lab(name: str, standing: str | None, loads: Sequence[RigLoad], dur
     from dutlab.tools.engine.binary import find_engine
 
     async with labs.used(name, standing) as lab, lab_rig(lab, str(find_engine()), disturbed=disturbed_by_environment()) as rig:
-        return await rig.measure(Rig.LOOPED, loads, cache_folder(), anew=duration)
+        return await rig.measure(Rig.LOOPED, loads, cache_folder(), fresh_s=duration)
 
 
 async def _of_testbed(testbed: Testbed, rig: Rig, loads: Sequence[RigLoad], duration: Seconds) -> tuple[Calibration, Path | None]:
@@ -158,7 +158,7 @@ async def _of_testbed(testbed: Testbed, rig: Rig, loads: Sequence[RigLoad], dura
     async with machines_rig(testbed, rig, find_engine(), Path.cwd(), disturbed=disturbed_by_environment()) as real:
         if rig is Rig.LOOPED:
             await real.insist_on_loop()
-        return await real.measure(rig, loads, cache_folder(), anew=duration)
+        return await real.measure(rig, loads, cache_folder(), fresh_s=duration)
 
 
 def _row(p: RigPoint) -> list[str]:

@@ -67,9 +67,9 @@ def resume(*, folder: Path, as_json: bool) -> None:
     """
     from dutlab.runner.campaign_folder import CampaignFolder
 
-    found = CampaignFolder(folder)
-    found.insist_on_its_files(version())
-    _carry_out(found, as_json=as_json)
+    campaign_folder = CampaignFolder(folder)
+    campaign_folder.insist_on_its_files(version())
+    _carry_out(campaign_folder, as_json=as_json)
 
 
 @campaign.command()
@@ -84,8 +84,8 @@ def status(*, folder: Path, as_json: bool) -> None:
     """
     from dutlab.runner.campaign_folder import CampaignFolder
 
-    found = CampaignFolder(folder)
-    _show([found.standing(run) for run in found.planned()], as_json=as_json)
+    campaign_folder = CampaignFolder(folder)
+    _show([campaign_folder.standing(run) for run in campaign_folder.planned()], as_json=as_json)
 
 
 @campaign.command()
@@ -99,9 +99,9 @@ def keep(*, folder: Path) -> None:
     """
     from dutlab.runner.campaign_folder import CampaignFolder
 
-    found = CampaignFolder(folder)
-    is_kept = _keep(found)
-    for s in (found.standing(run) for run in found.planned()):
+    campaign_folder = CampaignFolder(folder)
+    is_kept = _keep(campaign_folder)
+    for s in (campaign_folder.standing(run) for run in campaign_folder.planned()):
         if s.kept:
             say(s.kept)
     click.get_current_context().exit(0 if is_kept else 1)
@@ -190,8 +190,10 @@ def place(*, folder: Path, number: int) -> None:
     from dutlab.runner.fleet.leases import lease_store
     from dutlab.runner.fleet.place import PlaceWork
 
-    found = CampaignFolder(folder)
-    status = run_in_order(PlaceWork(found, found.planned_run(number), found.fleet, lease_store(), version()).carry_out())
+    campaign_folder = CampaignFolder(folder)
+    status = run_in_order(
+        PlaceWork(campaign_folder, campaign_folder.planned_run(number), campaign_folder.fleet, lease_store(), version()).carry_out()
+    )
     click.get_current_context().exit(status if status >= 0 else 128 - status)
 
 
@@ -259,8 +261,8 @@ def _show(standings: Sequence[RunStanding], *, as_json: bool) -> None:
     for s in standings:
         if str(s.state) == "done" and s.exit_status:
             say(f"run {s.planned.number}: finished with exit status {s.exit_status}; its report names what could not be measured")
-        elif s.said and not _is_missed(s):
-            say(f"run {s.planned.number}: {printable(s.said)}")
+        elif s.last_line and not _is_missed(s):
+            say(f"run {s.planned.number}: {printable(s.last_line)}")
 
 
 def _is_missed(standing: RunStanding) -> bool:
@@ -278,7 +280,7 @@ def _missing(standings: Sequence[RunStanding]) -> Iterator[str]:
         if tried := [s for s in runs if _is_missed(s)]:
             last = tried[-1]
             when = "" if last.ended is None else f", last tried {last.ended.astimezone():%Y-%m-%d %H:%M}"
-            yield f"{testbed}, night {night}: runs missing because the testbed could not be used: {len(runs)}{when}: {last.said}"
+            yield f"{testbed}, night {night}: runs missing because the testbed could not be used: {len(runs)}{when}: {last.last_line}"
 
 
 def _added(cost: FleetCost | None) -> str:

@@ -100,14 +100,14 @@ def check(
     ctx.exit(result.kind.exit_status)
 
 
-def _confirmed(found: Checked, paths: tuple[Path, Path], within_s: float) -> Checked:
+def _confirmed(result: Checked, paths: tuple[Path, Path], within_s: float) -> Checked:
     """Measure the failed results again, and return the check with these verdicts."""
     from dutlab.cli.gate_runs import measured_again
 
-    least = {(c.pair.label, c.pair.figure): c.least for c in found.worse if c.second is not None}
+    least = {(c.pair.label, c.pair.figure): c.least for c in result.worse if c.second is not None}
     if not least:
-        return found
-    return replace(found, again=measured_again(paths, least, within_s, paths[1].parent))
+        return result
+    return replace(result, again=measured_again(paths, least, within_s, paths[1].parent))
 
 
 @dataclass(frozen=True)
@@ -119,32 +119,32 @@ class _Baselines:
     matches: tuple[str, ...]
 
 
-def _compared(paths: tuple[Path, ...], runs: list[ComparedRun], of: _Baselines, asked: CompareRequest) -> ComparedPair:
+def _compared(paths: tuple[Path, ...], runs: list[ComparedRun], baselines: _Baselines, asked: CompareRequest) -> ComparedPair:
     from dutlab.report.questions.checked import compare_with_cards
     from dutlab.report.questions.claims import read_card
     from dutlab.report.questions.compared import compare_runs
     from dutlab.report.questions.sides import open_run
     from dutlab.store.find import older_like
 
-    cards = [(path, read_card(path)) for path in of.paths if path.is_file()]
+    cards = [(path, read_card(path)) for path in baselines.paths if path.is_file()]
     if cards:
-        if len(cards) < len(of.paths) or len(runs) > 1 or of.matches:
+        if len(cards) < len(baselines.paths) or len(runs) > 1 or baselines.matches:
             raise InputError("a claim card is compared with one run", remedy="leave other runs, baseline runs and --match-modes out")
         return computed(lambda: compare_with_cards(cards, paths[0], runs[0], asked))
-    older = [open_run(path) for where in of.paths for path in older_like(where, paths[0], of.most)]
-    newer = matched(runs, older, of.matches)
+    older = [open_run(path) for where in baselines.paths for path in older_like(where, paths[0], baselines.most)]
+    newer = matched(runs, older, baselines.matches)
     return computed(lambda: compare_runs(older, newer, asked))
 
 
-def _say(found: Checked, newest: ComparedRun, form: str) -> None:
+def _say(result: Checked, newest: ComparedRun, form: str) -> None:
     if form == "text":
-        say_words(found.sentence)
+        say_words(result.sentence)
         say()
-        for line in lines_of(found.pair):
+        for line in lines_of(result.pair):
             say(line)
         return
     from dutlab.cli.outcome_formats import FORMATS
     from dutlab.report.questions.outcome import outcome_of_check
 
-    say(FORMATS[form](outcome_of_check(found, newest, lines_of(found.pair))))
-    say(found.sentence, err=True)
+    say(FORMATS[form](outcome_of_check(result, newest, lines_of(result.pair))))
+    say(result.sentence, err=True)

@@ -65,12 +65,12 @@ def verify_claim(ctx: click.Context, *, cards: tuple[Path, ...], run: Path | Non
     ctx.exit(0 if all(of.state == "holds" for _, _, of in results) else 1)
 
 
-def _say_result(claim: ClaimCard, found: VerifiedClaim) -> None:
+def _say_result(claim: ClaimCard, verified: VerifiedClaim) -> None:
     say(printable(claim.claim))
-    for line in found.differences:
-        say_words(f"{found.state}: {line}")
-    if found.state == "not recomputed":
+    for line in verified.differences:
+        say_words(f"{verified.state}: {line}")
+    if verified.state == "not recomputed":
         say_words("nothing differs, but dutlab cannot recompute such figures from raw files of this kind")
-    if found.state == "holds":
+    if verified.state == "holds":
         trials = {t for c in claim.cells for t in c.trials}
         say_words(f"holds: {len(claim.cells)} figures recomputed from the raw files of {len(trials)} trials")

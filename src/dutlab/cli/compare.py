@@ -116,8 +116,8 @@ def compare(
         )
         return
     if by is not None:
-        said = ", ".join(f"{run.name} {amount:g}" for run, amount in zip(opened, by.amounts, strict=True))
-        say(f"rates are per {printable(by.word)} ({printable(said)})")
+        amounts = ", ".join(f"{run.name} {amount:g}" for run, amount in zip(opened, by.amounts, strict=True))
+        say(f"rates are per {printable(by.word)} ({printable(amounts)})")
     for pair in results:
         for line in lines_of(pair):
             say(line)

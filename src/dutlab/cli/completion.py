@@ -58,7 +58,7 @@ def use_own_bash() -> None:
 
 
 def add_to(command: click.Command) -> None:
-    """Give each parameter of a command, and of its commands, what completes it."""
+    """Give each parameter of a command, and of its subcommands, its completion function."""
     for of_group in command.commands.values() if isinstance(command, click.Group) else ():
         add_to(of_group)
     for param in command.params:
@@ -88,7 +88,7 @@ def _items(words: Iterable[str], incomplete: str) -> list[CompletionItem]:
 
 
 def _or_nothing(make: Callable[[], Iterable[str]]) -> list[str]:
-    """Return what `make` yields, or nothing where it fails."""
+    """Return the values that `make` yields; none if it fails."""
     with suppress(DutlabError, OSError, ValueError, LookupError):
         return list(make())
     return []

@@ -61,7 +61,7 @@ def carry_out(asked: ConductRequest) -> None:
         resolved={
             "command": ["dutlab", *sys.argv[1:]],
             "experiment": {"name": asked.file.stem, "order": "as-written"},
-            "testbed": {"name": ", ".join(f"{name} is {place.said}" for name, place in asked.places.items())},
+            "testbed": {"name": ", ".join(f"{name} is {place.text}" for name, place in asked.places.items())},
             "work": asked.work.model_dump(mode="json"),
             "directories": dict(asked.directories),
         },

@@ -52,7 +52,7 @@ _TRANSLATE = click.option("--translate", is_flag=True, help="FreeBSD's `cpuset -
 @_STRICT
 @_NO_LIMIT
 @_TRANSLATE
-@click.option("--dry-run", is_flag=True, help="Only print what would run where.")
+@click.option("--dry-run", is_flag=True, help="Only print each command and the host that would run it.")
 @click.option("--take-over", is_flag=True, help="Use hosts that an ended run left in use.")
 @click.option("-f", "--format", "form", type=click.Choice(["json", "text"]), help="Also write Conductor's own report.")
 @click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="File for that report.  [conductor.json]")
@@ -226,10 +226,10 @@ def _places(file: Path, test: Test, wanted: Sequence[str], given: Mapping[str, s
     return {name: read_place(place_by_host[name]) for name in wanted}
 
 
-def _directories(said: Sequence[str], test: Test, places: Mapping[str, TestPlace]) -> dict[str, str]:
+def _directories(options: Sequence[str], test: Test, places: Mapping[str, TestPlace]) -> dict[str, str]:
     """Return host → folder of its steps, if not the default: the working directory on this machine, the login's folder over ssh."""
     out = {name: os.getcwd() for name, place in places.items() if place.lab}  # noqa: PTH109 -- text for a shell
-    for one in sorted(said, key=lambda one: "=" in one):  # a folder for one host overrides the folder for all
+    for one in sorted(options, key=lambda one: "=" in one):  # a folder for one host overrides the folder for all
         name, equals, directory = one.partition("=")
         host = _host_of(test, name) if equals else None
         if equals and host is None:

@@ -40,41 +40,41 @@ def config(*, as_json: bool) -> None:
         say(printable(line))
 
 
-def _rows(found: Config) -> list[tuple[str, Any, str]]:
+def _rows(config: Config) -> list[tuple[str, Any, str]]:
     """Return key, value and place of each setting. Raises SpecRefused with all faults of the file."""
     from dutlab.cli.main import COMMANDS, dutlab  # a cycle: main imports this module
 
     faults, ctx = list[Fault](), click.Context(dutlab)
-    for check in (lambda: colour_of(found), *(_checked(found, ctx, name) for name in COMMANDS)):
+    for check in (lambda: colour_of(config), *(_checked(config, ctx, name) for name in COMMANDS)):
         try:
             check()
         except SpecRefused as error:
             faults += error.faults
     faults += [
-        found.fault((key,), f"unknown key (known: {', '.join(_OF_ALL)}, and a table for each command)", FaultKind.UNKNOWN_KEY)
-        for key in found.data
+        config.fault((key,), f"unknown key (known: {', '.join(_OF_ALL)}, and a table for each command)", FaultKind.UNKNOWN_KEY)
+        for key in config.data
         if key not in _OF_ALL and key not in COMMANDS
     ]
     if faults:
         raise SpecRefused(sorted(set(faults), key=lambda fault: fault.line))
-    rows = [(key, found.data.get(key, built_in), _place(found, (key,))) for key, built_in in _OF_ALL.items()]
-    return [*rows, *((".".join(key), value, _place(found, key)) for key, value in _leaves(found.data) if key[0] not in _OF_ALL)]
+    rows = [(key, config.data.get(key, built_in), _place(config, (key,))) for key, built_in in _OF_ALL.items()]
+    return [*rows, *((".".join(key), value, _place(config, key)) for key, value in _leaves(config.data) if key[0] not in _OF_ALL)]
 
 
-def _checked(found: Config, ctx: click.Context, name: str) -> Any:  # noqa: ANN401 -- what the caller calls
+def _checked(config: Config, ctx: click.Context, name: str) -> Any:  # noqa: ANN401 -- what the caller calls
     def check() -> None:
         from dutlab.cli.main import dutlab
 
-        if name in found.data or RUNS_FOLDER in found.data:
+        if name in config.data or RUNS_FOLDER in config.data:
             command = dutlab.get_command(ctx, name)
             assert command is not None  # noqa: S101 -- a known command
-            defaults_of(found, name, command)
+            defaults_of(config, name, command)
 
     return check
 
 
-def _place(found: Config, key: tuple[str, ...]) -> str:
-    return f"line {found.line(key)}" if key in found.lines or key[0] in found.data else "built in"
+def _place(config: Config, key: tuple[str, ...]) -> str:
+    return f"line {config.line(key)}" if key in config.lines or key[0] in config.data else "built in"
 
 
 def _leaves(data: Any, at: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...], Any]]:  # noqa: ANN401 -- TOML

@@ -42,9 +42,9 @@ def effects(*, source: Path, figure: str | None, betters: tuple[str, ...], plot:
         if source.is_dir():
             run = open_run(source)
             figure = figure or judged_by(run)
-            found = effects_of_run(run, figure, asked)
+            analysis = effects_of_run(run, figure, asked)
         else:
-            found = analyse(cells_of_table(source, figure))
+            analysis = analyse(cells_of_table(source, figure))
     except ValueError as error:
         raise InputError(f"{source}: {error}") from None
     better = asked.side_of(figure or "")
@@ -52,15 +52,15 @@ def effects(*, source: Path, figure: str | None, betters: tuple[str, ...], plot:
         from dutlab.report.questions.ratio_rows import effects_plot
         from dutlab.report.write import write_image
 
-        write_image(replace(effects_plot(found, figure or "", better), source=f"{source.resolve().name} · dutlab"), plot)
+        write_image(replace(effects_plot(analysis, figure or "", better), source=f"{source.resolve().name} · dutlab"), plot)
     if as_json:
-        plain = {"schema_version": 1, "figure": figure, **asdict(found), "sentences": found.sentences}
+        plain = {"schema_version": 1, "figure": figure, **asdict(analysis), "sentences": analysis.sentences}
         say(json.dumps(plain, indent=1, default=lambda of: of.value))
         return
     if figure:
         say_words(f"effects on {figure}")
     rows = []
-    for e in found.effects:
+    for e in analysis.effects:
         change, of = f"{' + '.join(e.before)} → {' + '.join(e.after)}", e.sure
         interval = f"{of.interval.low:.3f} to {of.interval.high:.3f}" if of.interval else "none"
         known = "not tested" if of.p is None else p_words(of.p) if of.proven else f"not proven, {p_words(of.p)}"
@@ -68,9 +68,9 @@ def effects(*, source: Path, figure: str | None, betters: tuple[str, ...], plot:
     for line in table(("factor", "change", "ratio", "95 % interval", "proven", "seen only at"), rows, right={2}):
         say(line)
     say()
-    for sentence in found.sentences:
+    for sentence in analysis.sentences:
         say_words(sentence)
-    say_words(found.rests_on)
+    say_words(analysis.rests_on)
 
 
 @click.command()

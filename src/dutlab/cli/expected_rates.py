@@ -37,8 +37,8 @@ def expected_body(run: Path | None, workload: str, sizes: Sequence[str | int], w
     from dutlab.store.run_folder import RunFolder
 
     asked = {frame_mix(size).name for size in sizes}
-    found = expected_rates(RunFolder.open(run).records(), workload, modes=where.modes, link_sets=where.link_sets)
-    rates = {size: rate for size, rate in found.items() if not asked or size in asked}
+    rates_by_size = expected_rates(RunFolder.open(run).records(), workload, modes=where.modes, link_sets=where.link_sets)
+    rates = {size: rate for size, rate in rates_by_size.items() if not asked or size in asked}
     if not rates:
         raise InputError(f"{run} has no limit of {workload} to expect", remedy=f"name a run of {workload} that found one")
     return {"loads_by": "fit", "expected": {size: f"{rate:.17g}pps" for size, rate in rates.items()}}
@@ -53,17 +53,17 @@ def expected_rates(
     """
     from dutlab.store.cell_figures import counts
 
-    found: dict[str, dict[tuple[str, tuple[str, ...]], list[float]]] = {}
+    rates_by_size: dict[str, dict[tuple[str, tuple[str, ...]], list[float]]] = {}
     for record in records:
         cell, rate = record.cell, _lower_pps(record)
         fits = (not modes or cell.mode in modes) and (link_sets is None or list(cell.links) in [list(links) for links in link_sets])
         if cell.workload == workload and rate is not None and fits and counts(record):
-            found.setdefault(cell.setting.size, {}).setdefault((cell.mode, cell.links), []).append(rate)
-    if several := {size: cells for size, cells in found.items() if len(cells) > 1}:
+            rates_by_size.setdefault(cell.setting.size, {}).setdefault((cell.mode, cell.links), []).append(rate)
+    if several := {size: cells for size, cells in rates_by_size.items() if len(cells) > 1}:
         size, cells = next(iter(several.items()))
         places = ", ".join(f"{mode} on {'+'.join(links)}" for mode, links in cells)
         raise InputError(f"the run has several limits of {size}: {places}", remedy="choose one with --mode and --link")
-    return {size: statistics.median(*cells.values()) for size, cells in found.items()}
+    return {size: statistics.median(*cells.values()) for size, cells in rates_by_size.items()}
 
 
 def _lower_pps(record: TrialRecord) -> float | None:

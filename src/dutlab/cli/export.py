@@ -26,7 +26,7 @@ _METRICS, _SAMPLES, _FILES = ("metrics", "openmetrics"), ("parquet", "csv", "inf
 @click.option("-o", "--output", "out", type=click.Path(path_type=Path),
               help="Where to write: a file; for iperf3 and loadtest a folder.  [standard output]")  # fmt: skip
 @click.option("--follow", is_flag=True, help="With metrics: write the file again each second until the run ends.")
-@click.option("--json", "as_json", is_flag=True, help="With -o: print what was written, for programs.")
+@click.option("--json", "as_json", is_flag=True, help="With -o: print the written files, for programs.")
 def export(*, kind: str, runs: tuple[Path, ...], out: Path | None, follow: bool, as_json: bool) -> None:
     """KIND is metrics or openmetrics (one run, finished or not), parquet, csv or influx (all samples), iperf3 or loadtest (one file for
     each trial).
@@ -71,13 +71,13 @@ def _metrics(run: Path, out: Path | None, *, openmetrics: bool, follow: bool) ->
     from dutlab.store.find import is_running
     from dutlab.store.replace import replace_file
 
-    found = RunMetrics(run)
+    metrics = RunMetrics(run)
     if out is None:
-        say(found.text(openmetrics=openmetrics), nl=False)
+        say(metrics.text(openmetrics=openmetrics), nl=False)
         return
     while True:
         goes_on = follow and is_running(run)
-        replace_file(out, found.text(openmetrics=openmetrics).encode())
+        replace_file(out, metrics.text(openmetrics=openmetrics).encode())
         if not goes_on:
             return
         time.sleep(1)

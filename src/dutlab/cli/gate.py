@@ -98,7 +98,7 @@ def gate(
     older, newer = versions_of((base, head), None if kind is None else VersionKind(kind))
     if by_time and older.kind is not VersionKind.RULES:
         raise InputError(
-            f"--time measures rule sets in a lab; these are {older.kind}", remedy="leave it out: files and runs define what is measured"
+            f"--time measures rule sets in a lab; these are {older.kind}", remedy="leave it out: the files and runs define the measurement"
         )
     making = GateRuns(runs, EXACT_ALLOWED if allowed is None else allowed, TIME_ALLOWED if time_allowed is None else time_allowed, budget_s)
     title = name or "gate"
@@ -182,24 +182,24 @@ def _in_lab(version: Version, lab: str, name: str, sizes: Sequence[str]) -> Load
     return given_experiment(as_yaml(data), Path("gate.yaml"))
 
 
-def _formatted(found: GateResult, form: str, suite: str) -> str:
+def _formatted(result: GateResult, form: str, suite: str) -> str:
     from dutlab.cli.outcome_formats import FORMATS
 
-    return FORMATS[form](found.outcome(suite=suite))
+    return FORMATS[form](result.outcome(suite=suite))
 
 
-def _say(found: GateResult, form: str, suite: str) -> None:
+def _say(result: GateResult, form: str, suite: str) -> None:
     from dutlab.report.questions.gated import gate_rows
     from dutlab.stats.functions import words_of
 
     if form != "text":
-        say(_formatted(found, form, suite))
-        say(found.sentence, err=True)
+        say(_formatted(result, form, suite))
+        say(result.sentence, err=True)
         return
-    say_words(found.sentence)
-    for part in found.parts:
+    say_words(result.sentence)
+    for part in result.parts:
         say()
-        say_words(f"{found.second} against {found.first}, by {part.what}")
+        say_words(f"{result.second} against {result.first}, by {part.what}")
         if part.cells:
             for line in table(*gate_rows(part), right={1, 2, 3, 4, 5}):
                 say(line)

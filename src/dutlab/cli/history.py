@@ -85,12 +85,12 @@ def history(
     ctx.exit(_status(second))
 
 
-def _say(found: Sequence[CellHistory], second: Sequence[_Second], written: Sequence[Path]) -> None:
+def _say(histories: Sequence[CellHistory], second: Sequence[_Second], written: Sequence[Path]) -> None:
     from dutlab.report.questions.histories import HEADS, history_rows
 
-    for line in table(HEADS, history_rows(found), right={2, 3, 4, 5}):
+    for line in table(HEADS, history_rows(histories), right={2, 3, 4, 5}):
         say(line)
-    for h in found:
+    for h in histories:
         for sentence in h.sentences:
             say_words(f"{h.label}, {h.figure}: {sentence}")
     for of in second:
@@ -111,18 +111,20 @@ class _Second:
     kind: CheckKind
 
 
-def _measured_again(found: Sequence[CellHistory], folder: Path, within_s: float) -> list[_Second]:
+def _measured_again(histories: Sequence[CellHistory], folder: Path, within_s: float) -> list[_Second]:
     """Measure each alarm again, and return verdicts; a third of the first change counts as worse. Raises as runner.run does."""
     from dutlab.analysis.gate import ALLOWED_BY_LEAST
     from dutlab.analysis.verdict import CheckKind
     from dutlab.cli.gate_runs import measured_again
 
-    alarms = {(h.label, h.figure): alarm for h in found if (alarm := h.alarm) is not None}
+    alarms = {(h.label, h.figure): alarm for h in histories if (alarm := h.alarm) is not None}
     kinds: dict[tuple[str, str], CheckKind] = {}
-    beside = folder.absolute().with_name(f"{folder.absolute().name}-confirmed")  # a separate folder, so that histories leave these runs out
+    confirmed = folder.absolute().with_name(
+        f"{folder.absolute().name}-confirmed"
+    )  # a separate folder, so that histories leave these runs out
     for pair in dict.fromkeys((a.before, a.newest) for a in alarms.values()):
         least = {name: a.worse / ALLOWED_BY_LEAST for name, a in alarms.items() if (a.before, a.newest) == pair}
-        kinds |= measured_again([folder / run for run in pair], least, within_s, beside)
+        kinds |= measured_again([folder / run for run in pair], least, within_s, confirmed)
     return [_Second(*name, **asdict(a), kind=kinds.get(name, CheckKind.CANNOT_TELL)) for name, a in alarms.items()]
 
 
@@ -136,4 +138,4 @@ def _name(of: Enum) -> str:
 
 
 def _plain(h: CellHistory) -> dict[str, object]:
-    return {"cell": h.label, "figure": h.figure, **asdict(h.found), "sentences": h.sentences}
+    return {"cell": h.label, "figure": h.figure, **asdict(h.history), "sentences": h.sentences}

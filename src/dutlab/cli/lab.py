@@ -87,15 +87,15 @@ def shell(*, label: str, host: str, command: tuple[str, ...]) -> None:
     from dutlab.labs.state import StateFolder
 
     _insist_on_root()
-    found = next((s for s in labs.standing() if s.label == label), None)
-    if found is None:
+    state = next((s for s in labs.standing() if s.label == label), None)
+    if state is None:
         raise _no_lab(label)
-    if host not in found.namespaces:
-        raise InputError(f"lab {label} has no host {host}", remedy=f"it has: {', '.join(found.namespaces)}")
+    if host not in state.namespaces:
+        raise InputError(f"lab {label} has no host {host}", remedy=f"it has: {', '.join(state.namespaces)}")
     words = command[1:] if command[:1] == ("--",) else command  # people write it out of habit
-    if host in labs.description(found.lab).settings.guests:  # the host has its own kernel
+    if host in labs.description(state.lab).settings.guests:  # the host has its own kernel
         click.get_current_context().exit(guest_shell.run(label, host, words, StateFolder().ssh_folder(label)))
-    argv = ("ip", "netns", "exec", found.namespaces[host], *(words or (os.environ.get("SHELL", "/bin/sh"),)))
+    argv = ("ip", "netns", "exec", state.namespaces[host], *(words or (os.environ.get("SHELL", "/bin/sh"),)))
     done = subprocess.run(argv, check=False)
     click.get_current_context().exit(done.returncode)
 
@@ -103,7 +103,7 @@ def shell(*, label: str, host: str, command: tuple[str, ...]) -> None:
 @lab.command()
 @click.argument("given", metavar="LABEL…", nargs=-1, required=True)
 def down(*, given: tuple[str, ...]) -> None:
-    """Remove labs: exactly what `up` built, even after a crash.
+    """Remove labs: only the parts that `up` built, even after a crash.
 
     \b
     Example:

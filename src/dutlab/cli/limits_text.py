@@ -26,16 +26,16 @@ def computed(make: Callable[[], T]) -> T:
         raise InputError(str(error)) from None
 
 
-def say_ceilings(found: Sequence[Ceiling], *, as_json: bool) -> None:
+def say_ceilings(ceilings: Sequence[Ceiling], *, as_json: bool) -> None:
     """Print ceilings as a table with its sources, or as JSON."""
     if as_json:
-        say(json.dumps({"schema_version": 1, "ceilings": [asdict(c) for c in found]}, indent=1, ensure_ascii=False))
+        say(json.dumps({"schema_version": 1, "ceilings": [asdict(c) for c in ceilings]}, indent=1, ensure_ascii=False))
         return
-    sources = list(dict.fromkeys(c.source for c in found))
-    before = ["", *(c.about for c in found)]
+    sources = list(dict.fromkeys(c.source for c in ceilings))
+    before = ["", *(c.about for c in ceilings)]
     rows = [
         ("" if c.about == last else c.about, c.what, c.words, f"= {c.formula}", f"[{sources.index(c.source) + 1}]")
-        for c, last in zip(found, before, strict=False)
+        for c, last in zip(ceilings, before, strict=False)
     ]
     for line in table(("of", "figure", "at most", "formula", "source"), rows, right={2}):
         say(line)
@@ -44,24 +44,24 @@ def say_ceilings(found: Sequence[Ceiling], *, as_json: bool) -> None:
         say_words(f"[{number}] {source}")
 
 
-def say_ladder(found: Ladder, measured: float | None, *, as_json: bool) -> None:
+def say_ladder(ladder: Ladder, measured: float | None, *, as_json: bool) -> None:
     """Print each rung with its share of the drives' rating, and the lowest rung."""
     if as_json:
-        rungs = [{**asdict(rung), "bytes_per_s": rung.iops * found.block, "share": found.share(rung.iops)} for rung in found.rungs]
+        rungs = [{**asdict(rung), "bytes_per_s": rung.iops * ladder.block, "share": ladder.share(rung.iops)} for rung in ladder.rungs]
         say(
             json.dumps(
-                {"schema_version": 1, "rungs": rungs, "binds": found.binds.name, "measured_iops": measured}, indent=1, ensure_ascii=False
+                {"schema_version": 1, "rungs": rungs, "binds": ladder.binds.name, "measured_iops": measured}, indent=1, ensure_ascii=False
             )
         )
         return
     rows = [
-        (r.name, si(r.iops, "IOPS", 5), si(r.iops * found.block, "B/s", 4), f"{found.share(r.iops):.1%}", f"= {r.formula}")
-        for r in found.rungs
+        (r.name, si(r.iops, "IOPS", 5), si(r.iops * ladder.block, "B/s", 4), f"{ladder.share(r.iops):.1%}", f"= {r.formula}")
+        for r in ladder.rungs
     ]
     if measured is not None:
-        rows.append(("measured", si(measured, "IOPS", 5), si(measured * found.block, "B/s", 4), f"{found.share(measured):.1%}", ""))
+        rows.append(("measured", si(measured, "IOPS", 5), si(measured * ladder.block, "B/s", 4), f"{ladder.share(measured):.1%}", ""))
     for line in table(("rung", "at most", "bytes", "of the drives", ""), rows, right={1, 2, 3}):
         say(line)
     say()
-    binds = found.binds
+    binds = ladder.binds
     say_words(f"The lowest rung: {binds.name}{'' if measured is None else f'; measured is {measured / binds.iops:.1%} of it'}.")

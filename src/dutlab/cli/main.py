@@ -95,7 +95,7 @@ SECTIONS = {
         ),
     },
     "Read results": {
-        "report": ("dutlab.cli.report:report", "Write the report of runs: tables, plots, doubts and what was done."),
+        "report": ("dutlab.cli.report:report", "Write the report of runs: tables, plots, doubts, and all settings and commands."),
         "plot": ("dutlab.cli.report:plot", "Write each plot of the report to its own file."),
         "runs": ("dutlab.cli.runs:runs", "List runs, newest first."),
         "query": ("dutlab.cli.runs:query", "Query all runs in SQL (DuckDB)."),
@@ -121,7 +121,7 @@ SECTIONS = {
             "Find where a figure changed over all runs of an experiment, and between which runs.",
         ),
         "effects": ("dutlab.cli.effects:effects", "Estimate the effect of each factor, and list effects that the cells cannot separate."),
-        "cost": ("dutlab.cli.effects:cost", "Compute what each mode costs per packet, in nanoseconds and cycles, by frame size."),
+        "cost": ("dutlab.cli.effects:cost", "Compute the cost of each mode per packet, in nanoseconds and cycles, by frame size."),
         "energy": (
             "dutlab.cli.energy:energy",
             "Estimate the watts of base, port, transceiver, frame and bit from runs of soak-power; predict those of other loads.",
@@ -154,7 +154,7 @@ SECTIONS = {
         ),
         "config": (
             "dutlab.cli.config:config",
-            "Show what the config file sets, and where: the runs folder, colours, and options of commands.",
+            "Show the settings of the config file with their lines: the runs folder, colours, and options of commands.",
         ),
         "schema": ("dutlab.cli.schema:schema", "Print the JSON Schema of a testbed, experiment or campaign file, for editors."),
         "import": ("dutlab.cli.import_files:import_files", "Import other tools' files as a run and write its report."),
@@ -331,7 +331,7 @@ def main() -> None:
     except KeyboardInterrupt:
         status = _failed("interrupted", INTERRUPTED)
     except MemoryError:
-        say("dutlab: not enough memory; see `ulimit -v` and what else runs here", err=True)
+        say("dutlab: not enough memory; see `ulimit -v`, and end other programs", err=True)
         status = _failed("not enough memory", 1)
     except OSError as e:
         say(f"dutlab: {e}", err=True)

@@ -71,13 +71,13 @@ class CommonOptions:
         """Return `options` with this command's budget and wait."""
         return replace(options, budget_s=self.budget_s, wait_quiet_s=self.wait_quiet_s)
 
-    def carry_out_work(self, work: Work, options: RunOptions, *, beside: Mapping[str, Any] | None = None) -> RunResult:
+    def carry_out_work(self, work: Work, options: RunOptions, *, additions: Mapping[str, Any] | None = None) -> RunResult:
         """Carry out planned work."""
         from dutlab.cli.loop import run_in_order
         from dutlab.runner.run import carry_out_work
 
         self.insist_on_time(work.plan)
-        return run_in_order(carry_out_work(work, self.options(options), self.console(), beside=beside))
+        return run_in_order(carry_out_work(work, self.options(options), self.console(), additions=additions))
 
     def in_time(self, kind: str, settings: Sequence[str], make: Callable[[Sequence[str]], LoadedExperiment]) -> LoadedExperiment:
         """Return the experiment that `make` makes of the settings. If the workload has a budget for each trial, set it to a share."""

@@ -39,7 +39,7 @@ def optics(
 ) -> None:
     """With --each: asks for one module after the other, waits for its link, and prints a compatibility table.
 
-    With RUN: prints what passed through the modules of each run, in one table.
+    With RUN: prints the results of each run next to the modules that it used, in one table.
 
     \b
     Example:
@@ -81,16 +81,16 @@ def _say_passed(runs: Sequence[Path], ports: Sequence[str], csv_file: Path | Non
     from dutlab.report.pages.terminal import terminal_table
     from dutlab.report.questions.optics_passed import passed_table
 
-    found = passed_table(runs, ports)
+    table = passed_table(runs, ports)
     if csv_file is not None:
-        csv_file.write_text(table_csv(found), encoding="utf-8")
+        csv_file.write_text(table_csv(table), encoding="utf-8")
     if as_json:
-        names = [c.figure or c.name or c.head for c in found.columns]
-        rows = [[cell.median if isinstance(cell, Figure) else cell for cell in row.cells] for row in found.rows]
+        names = [c.figure or c.name or c.head for c in table.columns]
+        rows = [[cell.median if isinstance(cell, Figure) else cell for cell in row.cells] for row in table.rows]
         say(json.dumps({"schema_version": 1, "passed": [dict(zip(names, row, strict=True)) for row in rows]}, indent=2))
         return
     width, colour = terminal()
-    for line in terminal_table(found, width=width, colour=colour):
+    for line in terminal_table(table, width=width, colour=colour):
         say(line)
 
 

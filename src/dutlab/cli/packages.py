@@ -18,7 +18,7 @@ class _Deferred(ModuleType):
     """Module of the name `importlib.metadata` until one of its functions is called, or anything else of it is used."""
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 -- an attribute of a module can be anything
-        if name == "entry_points":  # what pydantic takes from it and then does not call
+        if name == "entry_points":  # names that pydantic imports from it and never calls
             return lambda **params: self._real().entry_points(**params)
         if name.startswith("__"):  # asked of every module by `from … import` and inspect
             raise AttributeError(name)

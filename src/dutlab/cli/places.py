@@ -23,9 +23,9 @@ _FILES = (".yaml", ".yml")
 
 @dataclass(frozen=True)
 class TestPlace:
-    """Place of a host, as written (`said`) and parsed."""
+    """Place of a host, as written (`text`) and parsed."""
 
-    said: str
+    text: str
     lab: str = ""
     """Name of an embedded lab to build; `role` is then its host."""
     role: str = ""
@@ -96,5 +96,5 @@ async def _host(name: str, place: TestPlace, lab: Lab | None, log: CommandLog) -
     if lab is None or not place.lab:
         return host_at(name, place.ssh, log)
     if place.role not in lab.testbed.hosts:
-        raise InputError(f"{place.said}: the lab has no host {place.role}", remedy=f"it has {', '.join(lab.testbed.hosts)}")
+        raise InputError(f"{place.text}: the lab has no host {place.role}", remedy=f"it has {', '.join(lab.testbed.hosts)}")
     return await lab.machine(place.role, name, log)

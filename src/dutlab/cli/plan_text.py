@@ -25,7 +25,7 @@ _NAMED = 4
 LONGEST_NAMES = 120
 """Most characters of the names of links or drives in a row; more are counted."""
 MOST_SPELLED, MOST_ROWS = 3, 12
-"""Most rows of a workload that spell all of its settings, and most rows of a workload."""
+"""Most rows of a workload: if each row states all settings, and if settings of all rows are stated once."""
 
 
 def plan_lines(plan: Plan, testbed: Testbed, *, width: int = 80, each: bool = False) -> Iterator[str]:
@@ -138,20 +138,20 @@ def _summary(plan: Plan) -> tuple[list[str], Table]:
     A row has modes, links or drives, number of trials, and duration. A workload with many combinations of settings has one row with
     the values of each.
     """
-    common, of = list[str](), dict[str, list[Trial]]()
+    common, trials_by_row = list[str](), dict[str, list[Trial]]()
     for trials in _by_workload(plan):
         rows, shared = _rows_of(trials)
-        of |= rows
+        trials_by_row |= rows
         common += [shared] if shared else []
     rows_of_table = []
-    for words, trials in of.items():
+    for words, trials in trials_by_row.items():
         cells = [t.cell for t in trials]
         sizes = sorted({c.setting.size for c in cells} - {""}, key=size_order)
         labels = sorted({c.mode for c in cells})
         links = sorted({c.link_label for c in cells if c.links}, key=lambda link: (len(apart(link)), link))
-        alone = sum(1 for c in cells if c.repeat == 1)
-        took = duration_words(sum(t.estimate_s for t in trials))
-        rows_of_table.append((words, ", ".join(labels), _places(links), ", ".join(sizes), str(alone), str(len(trials)), took))
+        cell_count = sum(1 for c in cells if c.repeat == 1)
+        duration = duration_words(sum(t.estimate_s for t in trials))
+        rows_of_table.append((words, ", ".join(labels), _places(links), ", ".join(sizes), str(cell_count), str(len(trials)), duration))
     places = {plug_of(t.cell.workload).place for t in plan.trials}
     heads = ["what", "modes", " and ".join(sorted(f"{place}s" for place in places)) or "links", "frames", "cells", "trials", "time"]
     shown = [n for n, head in enumerate(heads) if head != "frames" or any(row[n] for row in rows_of_table)]
@@ -167,11 +167,11 @@ def _by_workload(plan: Plan) -> list[list[Trial]]:
 
 
 def _rows_of(trials: Sequence[Trial]) -> tuple[dict[str, list[Trial]], str]:
-    """Return the trials of one workload by the words of their row, and the settings of all of them; empty if each row has its own."""
+    """Return the trials of one workload by the text of their row, and the text of their common settings; empty if each row states all."""
     cell, workload = trials[0].cell, trials[0].cell.workload
     rows, words = dict[str, list[Trial]](), dict[int, str]()
     for trial in trials:
-        setting = trial.cell.setting  # of all repeats and modes of a cell
+        setting = trial.cell.setting  # one object for all repeats and modes
         if id(setting) not in words:
             words[id(setting)] = f"{workload}: {asked_words(setting, trial.cell.tool, without=SIZES)}"
         rows.setdefault(words[id(setting)], []).append(trial)
@@ -191,7 +191,7 @@ def _rows_of(trials: Sequence[Trial]) -> tuple[dict[str, list[Trial]], str]:
 
 
 def _all_of(words: Iterable[str]) -> str:
-    """Return the values of a setting, with words that all begin with once: `depth 1`, `depth 2` → `depth 1, 2`."""
+    """Return the values of a setting; words with which all begin are written once: `depth 1`, `depth 2` → `depth 1, 2`."""
     values = sorted(filter(None, words), key=in_order)
     head, _, _ = values[0].rpartition(" ") if values else ("", "", "")
     alike = head and all(value.startswith(f"{head} ") for value in values)

@@ -15,7 +15,7 @@ from dutlab.errors import InputError
 @click.argument("host")
 @click.argument("action", type=click.Choice(["status", "on", "off", "cycle"]))
 @click.option("--testbed", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="Testbed file.")
-@click.option("--lab", metavar="LABEL", help="A lab that is up, in place of a testbed file: its guests can be switched.")
+@click.option("--lab", metavar="LABEL", help="Label of a running lab, instead of a testbed file. Its guests can be switched.")
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
 def power(*, host: str, action: str, testbed: Path | None, lab: str | None, as_json: bool) -> None:
     """The testbed file names the power switch of the host, and whether dutlab may use it. A guest of a lab may always be switched.
@@ -34,11 +34,11 @@ def power(*, host: str, action: str, testbed: Path | None, lab: str | None, as_j
     elif lab is not None and testbed is None:
         bed = run_in_order(labs.attach(lab)).testbed
     else:
-        raise InputError("say whose host it is", remedy="write either --testbed FILE or --lab LABEL")
-    of = HostPower.of(bed, host)
+        raise InputError("the host's testbed is not named", remedy="write either --testbed FILE or --lab LABEL")
+    switch = HostPower.of(bed, host)
     if action == "cycle":
-        of.cycle()
+        switch.cycle()
     elif action != "status":
-        of.turn(on=action == "on")
-    state = "on" if of.is_on() else "off"
+        switch.turn(on=action == "on")
+    state = "on" if switch.is_on() else "off"
     say(json.dumps({"schema_version": 1, "host": host, "power": state}) if as_json else f"{host}: {state}")

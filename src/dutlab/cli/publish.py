@@ -53,20 +53,20 @@ def publish(*, paths: tuple[Path, ...], merging: bool, devices: Path | None, tit
     _tell(result, out)
 
 
-def _tell(found: Published, out: Path) -> None:
+def _tell(published: Published, out: Path) -> None:
     from dutlab.report.model.words import plural
 
-    states: list[str] = [claim.state for run in found.runs for claim in run.claims]
-    say(f"{plural(found.devices, 'device')}, {plural(len(found.runs), 'run')}: {out / 'index.html'}")
-    if found.taken_twice:
-        say_words(f"{plural(found.taken_twice, 'run')} skipped: the site has the same already")
+    states: list[str] = [claim.state for run in published.runs for claim in run.claims]
+    say(f"{plural(published.devices, 'device')}, {plural(len(published.runs), 'run')}: {out / 'index.html'}")
+    if published.taken_twice:
+        say_words(f"{plural(published.taken_twice, 'run')} skipped: the site has the same already")
     for state, phrase in (("differs", "not equal to their raw files"), ("not recomputed", "not recomputed")):
         if count := states.count(state):
             say_words(f"{count} of {plural(len(states), 'claim')} {phrase}: see {out / 'claims.html'}")
-    if found.contradictions:
-        say_words(f"{plural(len(found.contradictions), 'contradiction')} between runs: see {out / 'claims.html'}")
-    damaged = [*found.left_out, *(f"{run.name}: {run.faults[0]}" for run in found.runs if run.faults)]
-    for words in found.covered:
+    if published.contradictions:
+        say_words(f"{plural(len(published.contradictions), 'contradiction')} between runs: see {out / 'claims.html'}")
+    damaged = [*published.left_out, *(f"{run.name}: {run.faults[0]}" for run in published.runs if run.faults)]
+    for words in published.covered:
         say_words(f"note: {words}")
     for words in damaged[:_MOST]:
         say_words(f"note: {words}")

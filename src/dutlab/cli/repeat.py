@@ -31,7 +31,7 @@ _CARD = ("driver", "firmware", "model", "speed_mbps", "offloads", "rings")
 @click.option(
     "--testbed", "testbed_file", type=click.Path(path_type=Path, exists=True, dir_okay=False), help=f"{TESTBED_WORDS}  [the run's]"
 )
-@click.option("--dry-run", is_flag=True, help="List what differs here; measure nothing.")
+@click.option("--dry-run", is_flag=True, help="List the differences to this testbed; measure nothing.")
 @click.option("--trust", is_flag=True, help="Skip the check that this user made this run on this machine.")
 @RUNS
 @manner_options
@@ -92,7 +92,7 @@ def _again(work: Work, run: str, runs: Path, manner: CommonOptions) -> RunResult
     from dutlab.tools.engine.binary import find_engine
 
     options = RunOptions(runs=runs, engine_binary=find_engine(), command=("dutlab", *sys.argv[1:]))
-    return manner.carry_out_work(work, options, beside={"repeated_run": run})
+    return manner.carry_out_work(work, options, additions={"repeated_run": run})
 
 
 async def _differing(run: Path, testbed: Testbed) -> list[str]:
@@ -150,15 +150,15 @@ def _known(fact: Any) -> Any:  # noqa: ANN401 -- whatever JSON holds
     return {k: v for k, v in fact.items() if v is not None} if isinstance(fact, dict) else fact
 
 
-def _shared(found: Sequence[ValueDifference], hosts: Sequence[str]) -> list[ValueDifference]:
+def _shared(differences: Sequence[ValueDifference], hosts: Sequence[str]) -> list[ValueDifference]:
     """Return the differences, with equal ones of several hosts merged into one."""
     from dataclasses import replace
 
     by_fact: dict[tuple[str, str, str], list[str]] = {}
-    for d in found:
+    for d in differences:
         host, _, fact = d.path.partition(".")
         by_fact.setdefault((fact, d.first, d.second), []).append(host)
-    of = {d.path: d for d in found}
+    of = {d.path: d for d in differences}
     return [
         replace(of[f"{at[0]}.{fact}"], path=fact if len(at) == len(hosts) else f"{', '.join(at)}: {fact}")
         for (fact, _, _), at in by_fact.items()

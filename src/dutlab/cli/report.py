@@ -166,7 +166,7 @@ def _diagram(testbed: Path | None, lab: str | None, image: str, out: Path | None
     from dutlab.spec.loader import load_testbed
 
     spec = load_testbed(testbed) if testbed is not None else description(str(lab)).testbed
-    found = map_of_testbed(spec.model_dump(mode="json"))
-    assert found is not None  # noqa: S101 -- a testbed file without hosts is refused
-    drawn = replace(plot_of_testbed(found), source=f"{testbed.name if testbed else f'lab {lab}'} · dutlab")
+    testbed_map = map_of_testbed(spec.model_dump(mode="json"))
+    assert testbed_map is not None  # noqa: S101 -- a testbed file without hosts is refused
+    drawn = replace(plot_of_testbed(testbed_map), source=f"{testbed.name if testbed else f'lab {lab}'} · dutlab")
     return write_images([drawn], out or Path(), format=image)[0]

@@ -44,11 +44,11 @@ def rescore(*, run_folder: Path, as_json: bool) -> None:
         say(line)
 
 
-def _lines(found: Sequence[Rescored], risen: Sequence[SaturatedRamp]) -> Iterator[str]:
+def _lines(rescored: Sequence[Rescored], risen: Sequence[SaturatedRamp]) -> Iterator[str]:
     from dutlab.report.model.words import numbers_words, plural
 
     head = ("definition", "lower, kpps", "upper, kpps", "conditional, kpps", "not answered by these trials")
-    for r in found:
+    for r in rescored:
         of = f"trial {numbers_words(r.trials)}: {plural(r.points, 'load trial')}"
         yield f"{r.label}, {r.workload}, frame size {r.size}, link {r.links}, {of}"
         yield from table(head, [_row(a) for a in r.answers], right={1, 2, 3}, indent="  ")
@@ -63,10 +63,10 @@ def _row(answer: RescoredBounds) -> list[str]:
     return [answer.definition.name, *("-" if rate is None else KPPS.number(rate) for rate in rates), answer.why]
 
 
-def _saturated(found: Saturation) -> str:
+def _saturated(saturation: Saturation) -> str:
     from dutlab.report.model.words import pps_text
 
-    if found.saturated is None:
-        return f"no saturation: {found.why}"
-    at = f"{pps_text(found.saturated.received_pps)} received at {found.saturated.at_s:g} s"
-    return f"saturated with {at}: loss stays above {found.threshold:.1%} from there"
+    if saturation.saturated is None:
+        return f"no saturation: {saturation.why}"
+    at = f"{pps_text(saturation.saturated.received_pps)} received at {saturation.saturated.at_s:g} s"
+    return f"saturated with {at}: loss stays above {saturation.threshold:.1%} from there"

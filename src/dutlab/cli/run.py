@@ -71,10 +71,10 @@ def _print_theory() -> None:
     drives = len(labs.description("raid").testbed.drives)
     rows = [("raw", f"{drives}", f"{drives}")]
     for level in (10, 5):
-        found = {c.name: c.value for c in raid_ceilings(Array(level, drives), DriveRating(1.0, 1.0), degraded=True)}
-        writes = found.get("random_write_md_iops", found["random_write_iops"])
-        rows.append((f"RAID {level}", f"{found['random_read_iops']:g}", f"{writes:g}"))
-    rows.append(("RAID 5, a drive lost", f"{found['degraded_random_read_iops']:g}", f"{found['degraded_random_write_iops']:.3g}"))
+        ceilings = {c.name: c.value for c in raid_ceilings(Array(level, drives), DriveRating(1.0, 1.0), degraded=True)}
+        writes = ceilings.get("random_write_md_iops", ceilings["random_write_iops"])
+        rows.append((f"RAID {level}", f"{ceilings['random_read_iops']:g}", f"{writes:g}"))
+    rows.append(("RAID 5, a drive lost", f"{ceilings['degraded_random_read_iops']:g}", f"{ceilings['degraded_random_write_iops']:.3g}"))
     tell(f"Theory: IOPS at most, in drives' worth, of {drives} drives (each formula: `dutlab limits raid 5 --drives {drives} …`)")
     for line in table(("", "random reads", "random writes"), rows, right={1, 2}):
         tell(line)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _LABS = {4: "two-port", 6: "two-port-ipv6"}
 """IP version → lab."""
 _BRIDGE_LAB = "two-port-bridge"
-_HEAD = b"# As `dutlab test` found it. Edit it, and go on with `dutlab run experiment.yaml` in this folder.\n"
+_HEAD = b"# The testbed that `dutlab test` found. Edit it, then run `dutlab run experiment.yaml` in this folder.\n"
 _QUICK_TEST, _HOME = "quick-test", "bloat"
 
 

@@ -14,7 +14,7 @@ _FUNCTIONS = (
     + r"""
 place=/run/dutlab-array
 ours() { [ "$(blkid -p -o value -s LABEL -- "$1" 2>/dev/null)" = dutlab-array ]; }
-told() { said=$("$@" 2>&1) || die "$1 refuses: $said"; }
+insist() { output=$("$@" 2>&1) || die "$1 refuses: $output"; }
 away() {
   for tries in 1 2 3 4 5 6 7 8 9 10; do
     mountpoint -q "$place" || break
@@ -34,10 +34,10 @@ attach() {
   options=$1
   shift
   for found; do btrfs device scan "$found" >/dev/null 2>&1; done
-  told mount -t btrfs -o "$options" "$1" "$place"
+  insist mount -t btrfs -o "$options" "$1" "$place"
 }
 lose() {
-  told umount "$place"
+  insist umount "$place"
   for found; do lost=$found; btrfs device scan --forget "$found" >/dev/null 2>&1; done
   wipefs -a -q -f "$lost" || die "$lost: its superblock cannot be erased"
   devices=""
@@ -60,14 +60,14 @@ for member; do devices="$devices $(dev "$member")"; done
 set -- $devices
 count=$#
 mkdir -m 700 "$place" || die "$place cannot be made"
-told mkfs.btrfs -q -f -L dutlab-array -d "$level" -m "$level" "$@"
+insist mkfs.btrfs -q -f -L dutlab-array -d "$level" -m "$level" "$@"
 attach noatime "$@"
 free=$(df -B1048576 --output=avail "$place" | tail -n 1)
-told dd if=/dev/zero of="$place/array" bs=1M count=$((free / 2)) conv=fsync
+insist dd if=/dev/zero of="$place/array" bs=1M count=$((free / 2)) conv=fsync
 [ "$state" ] || exit 0
 lose "$@"
 [ "$state" != degraded ] || exit 0
-told btrfs replace start -B -f "$count" "$lost" "$place"
+insist btrfs replace start -B -f "$count" "$lost" "$place"
 """,
     _FUNCTIONS
     + r"""

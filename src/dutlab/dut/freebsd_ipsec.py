@@ -38,11 +38,11 @@ class SetkeyEnd:
         """Return the step that removes the tunnels. Raises HostError when there are tunnels already."""
         del testbed
         root = await Root.on(host)
-        # Asked before setkey runs: newer versions load the module first (setkey.c, main()).
+        # kldstat must run before setkey, whose newer versions load the module (setkey.c, main()).
         loaded = (await root.run(["kldstat", "-q", "-m", "ipsec"], check=False)).status == 0
         refuse_own(host, await self.held(host), "`setkey -F; setkey -FP`")
-        away = _FLUSH if loaded else f"{_FLUSH}; {_UNLOAD}"
-        return [root.step("sh", "-c", away, why="no tunnel, as it was found")]
+        removal = _FLUSH if loaded else f"{_FLUSH}; {_UNLOAD}"
+        return [root.step("sh", "-c", removal, why="no tunnel, as it was found")]
 
     async def apply(self, host: Host, tunnels: Sequence[LinkTunnel]) -> None:
         """Set associations and policies. Raises CommandFailed, HostError."""

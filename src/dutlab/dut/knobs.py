@@ -39,8 +39,8 @@ class KnobSetting:
     def set_to(self, value: str) -> str:
         """Return a line for `sh` that sets the value; on failure it sets `bad` and prints the error."""
         return (
-            f"set -- {shlex.quote(value)}; said=$({{ {self.write}; }} 2>&1) || "
-            f'{{ bad=1; echo {shlex.quote(self.what)} "to $1: $said" >&2; }}'
+            f"set -- {shlex.quote(value)}; output=$({{ {self.write}; }} 2>&1) || "
+            f'{{ bad=1; echo {shlex.quote(self.what)} "to $1: $output" >&2; }}'
         )
 
 

@@ -1,4 +1,4 @@
-"""l3fwd of DPDK's examples on sockets of the DUT's ports: a router whose threads poll, with a table of its own.
+"""l3fwd of DPDK's examples on sockets of the DUT's ports: a router whose threads poll, with a separate table.
 
 Words: DPDK's "L3 Forwarding Sample Application" and "Telemetry Library". Tested with 22.11, built from the sources of Debian 12 by
 examples/user-space/l3fwd.sh. Debian has no package with the program.

@@ -51,7 +51,7 @@ class BridgeMode(OfRecord):
             script += "" if "UP" in port["flags"] else f"ip link set dev {name} down\n"
         steps = [UndoStep(dut.name, ("sh",), script, "no bridge, as it was found"), *await state.read_undo(dut)]
         if keys := (await dut.run(["sh", "-c", _READ_HANDED_OVER])).text.split():
-            steps.append(UndoStep(dut.name, ("sysctl", "-q", "-e", "-w", *keys), "", "rules for bridged packets as it was found"))
+            steps.append(UndoStep(dut.name, ("sysctl", "-q", "-e", "-w", *keys), "", "rules for bridged packets as they were found"))
         return steps
 
     async def apply(self, dut: Host, testbed: Testbed) -> None:

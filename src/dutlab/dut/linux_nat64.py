@@ -213,7 +213,7 @@ class Nat64Mode:
 
 @dataclass
 class _Recorder:
-    """Prober that keeps what it saw."""
+    """Prober that keeps the probes that arrived."""
 
     prober: Prober
     seen: list[SeenProbe] = field(default_factory=list)

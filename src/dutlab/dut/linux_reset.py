@@ -28,7 +28,7 @@ class ProcessReset:
     """Reset of forwarding: off and on. The kernel drops cached routes and notifies every port."""
 
     async def undo(self, dut: Host, testbed: Testbed) -> UndoStep:
-        """Return the step that sets forwarding as it is now."""
+        """Return the step that restores the present forwarding settings."""
         del testbed
         return UndoStep(dut.name, _SHELL, _forwarding(await state.read_forwarding(dut)), "forwarding as it was before the reset")
 
@@ -83,9 +83,9 @@ def route_words(line: str) -> list[str]:
     return [word for word in line.replace("\\", " ").split() if word not in _STATES]
 
 
-def address_lines(found: Sequence[dict[str, Any]], ports: Sequence[str]) -> Iterator[str]:
+def address_lines(entries: Sequence[dict[str, Any]], ports: Sequence[str]) -> Iterator[str]:
     """Yield lines for `ip -batch` that set the addresses in the output of `ip -j address`."""
-    for port in found:
+    for port in entries:
         for a in port["addr_info"] if port["ifname"] in ports else ():
             line = f"address replace {a['local']}"
             line += f" peer {a['address']}/{a['prefixlen']}" if "address" in a else f"/{a['prefixlen']}"
@@ -97,18 +97,18 @@ def address_lines(found: Sequence[dict[str, Any]], ports: Sequence[str]) -> Iter
             yield line
 
 
-def _route_lines(found: Sequence[str], ports: Sequence[str]) -> Iterator[str]:
+def _route_lines(lines: Sequence[str], ports: Sequence[str]) -> Iterator[str]:
     """Yield lines for `ip -batch` that set the routes of `ip -o route show`, except those that come with an address."""
-    for line in found:
+    for line in lines:
         words = route_words(line)
         pairs = set(pairwise(words))
         if ("proto", "kernel") not in pairs and any(("dev", port) in pairs for port in ports):
             yield "route replace " + " ".join(words)
 
 
-def neighbour_lines(found: Sequence[str], ports: Sequence[str]) -> Iterator[str]:
+def neighbour_lines(lines: Sequence[str], ports: Sequence[str]) -> Iterator[str]:
     """Yield lines that set the neighbours of `ip neigh show nud permanent`: they disappear with the address."""
-    for line in found:
+    for line in lines:
         address, _, port, *rest = line.split()
         if port in ports and rest[:1] == ["lladdr"]:
             yield f"neigh replace {address} lladdr {rest[1]} dev {port} nud permanent"

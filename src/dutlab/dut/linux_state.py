@@ -40,7 +40,7 @@ class Runs(Protocol):
 
 
 async def read_undo(dut: Host) -> list[UndoStep]:
-    """Return the steps that put forwarding and ruleset back as they are now. Changes nothing.
+    """Return the steps that restore the present forwarding settings and ruleset. Changes nothing.
 
     Raises HostError when nft would not accept the present ruleset again.
     """

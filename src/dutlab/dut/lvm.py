@@ -20,7 +20,7 @@ if [ ! -S /run/udev/control ]; then
   settings="$settings devices{obtain_device_list_from_udev=0 external_device_info_source=\"none\"}"
 fi
 lv() { command=$1; shift; lvm "$command" --config "$settings" "$@"; }
-must() { said=$(lv "$@" 2>&1) || die "lvm refuses $1: $said"; }
+must() { output=$(lv "$@" 2>&1) || die "lvm refuses $1: $output"; }
 ours() { lv pvs --noheadings -o vg_name "$1" 2>/dev/null | grep -qw dutlab; }
 raid() { dmsetup status dutlab-array | cut -d ' ' -f 6,8; }
 away() {
@@ -31,7 +31,7 @@ away() {
   done
   [ "$mine" ] || return 0
   lv vgreduce --removemissing --force dutlab >/dev/null 2>&1
-  said=$(lv vgremove -ff -y dutlab 2>&1) || die "volume group dutlab cannot be removed: $said"
+  output=$(lv vgremove -ff -y dutlab 2>&1) || die "volume group dutlab cannot be removed: $output"
   must pvremove -ff -y $mine
 }
 quiet() {

@@ -72,15 +72,15 @@ last() {
 lose() {
   mdadm "$array" --fail "$lost" >/dev/null 2>&1 || die "$lost cannot be failed"
   for tries in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
-    said=$(mdadm "$array" --remove "$lost" 2>&1) && return
+    output=$(mdadm "$array" --remove "$lost" 2>&1) && return
     sleep 0.5
   done
-  die "$lost cannot be removed: $said"
+  die "$lost cannot be removed: $output"
 }
 again() {
   mdadm --zero-superblock "$lost" || die "$lost: its superblock cannot be erased"
   if [ "$1" != 0 ]; then echo "$1" >"$at/sync_speed_max"; echo "$1" >"$at/sync_speed_min"; fi
-  said=$(mdadm "$array" --add "$lost" 2>&1) || die "$lost cannot be added: $said"
+  output=$(mdadm "$array" --add "$lost" 2>&1) || die "$lost cannot be added: $output"
   for tries in 1 2 3 4 5 6 7 8 9 10; do [ "$(cat "$at/sync_action")" = idle ] || break; sleep 0.1; done
 }
 """
@@ -99,7 +99,7 @@ make() {
   options="--level=$of --raid-devices=$#"
   [ "$chunk" = 0 ] || [ "$of" = 1 ] || options="$options --chunk=$chunk"
   [ "$of" = 0 ] || options="$options --bitmap=$bitmap"
-  said=$(mdadm --create "/dev/md/$name" --run --homehost=any --metadata=1.2 $options "$@" 2>&1) || die "mdadm refuses: $said"
+  output=$(mdadm --create "/dev/md/$name" --run --homehost=any --metadata=1.2 $options "$@" 2>&1) || die "mdadm refuses: $output"
   at=/sys/block/$(basename "$(md "$name")")/md
   [ "$cache" = 0 ] || [ ! -e "$at/stripe_cache_size" ] || echo "$cache" >"$at/stripe_cache_size"
   [ "$threads" = 0 ] || [ ! -e "$at/group_thread_cnt" ] || echo "$threads" >"$at/group_thread_cnt"

@@ -39,11 +39,18 @@ Announce = Callable[[str, Sequence[UndoStep]], None]
 class Check:
     """One result of a verification, in words for the report."""
 
-    what: str
+    statement: str
+    """Statement about the mode, such as `link a: a flow passes`."""
     passed: bool
+    """True if the statement holds."""
     found: str
+    """Evidence for or against it."""
     by_ping: bool = False
     """True if pings showed it: a lower level of proof than the engine's frames."""
+
+    def to_json(self) -> dict[str, str | bool]:
+        """Return the check for a record."""
+        return {"what": self.statement, "passed": self.passed, "found": self.found, "by_ping": self.by_ping}
 
 
 @dataclass(frozen=True)
@@ -170,12 +177,12 @@ class Family:
     modes: Mapping[str, Mode]
     resets: Mapping[str, Reset] = field(default_factory=dict)
     """Resets by the names of methods.ports.ResetKind; empty if no command can reset it."""
-    beside: Callable[[Mapping[str, Host]], Mapping[str, Mode]] = lambda _: {}
+    more_modes: Callable[[Mapping[str, Host]], Mapping[str, Mode]] = lambda _: {}
     """Modes that need hosts other than the DUT, such as the other end of a tunnel. Without these they can be named, but not applied."""
 
     def modes_among(self, hosts: Mapping[str, Host]) -> dict[str, Mode]:
         """Return all modes, with those that need these hosts."""
-        return {**self.modes, **self.beside(hosts)}
+        return {**self.modes, **self.more_modes(hosts)}
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ class ModeChange(Protocol):
     """Change that a level makes to a mode."""
 
     async def faults(self, dut: Host, testbed: Testbed) -> Sequence[str]:
-        """Return what the DUT's kernel lacks for it; called before any change. Raises HostError."""
+        """Return the features that the DUT's kernel lacks for it; called before any change. Raises HostError."""
 
     def of(self, mode: Mode) -> Mode:
         """Return the changed mode. Raises InputError for a mode that does not support the change."""

@@ -196,7 +196,7 @@ def pf_family(name: str, system: PfSystem, end: MakeEnd, suites: Sequence[Suite]
         PfMode(modes.NAT, system, system.nat),
         PfMode(modes.NAT_OPEN, system, system.nat_open),
     )
-    return Family(name, {mode.name: mode for mode in family}, beside=lambda hosts: ipsec_modes(router, hosts, end, XfrmEnd, suites))
+    return Family(name, {mode.name: mode for mode in family}, more_modes=lambda hosts: ipsec_modes(router, hosts, end, XfrmEnd, suites))
 
 
 def _on_or_off(on: bool) -> str:  # noqa: FBT001 a reading, not a choice of behaviour

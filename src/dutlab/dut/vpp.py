@@ -3,7 +3,9 @@
 VPP forwards between ports that are up and have addresses, so `router` only removes filters and translation. Access lists cost nothing until
 they are applied to a port, and their tag identifies them. So undo applies the earlier lists again, in their order.
 
-Written from the sources of VPP 23.02 to 26.06 and tested against transcripts that follow them; never run on a machine.
+VPP 26.10 was driven through all modes on host interfaces in a network namespace; older ones, and cards, were not. vppctl(1) always ends
+with 0, and `set acl-plugin acl` stops silently at a word that it does not know: it makes a list that permits everything. So each list is
+read back before it is applied.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from dutlab.dut.mode import Check, Family, OfFlows, Prober, UdpFlow, UndoStep
 from dutlab.dut.privilege import Root
 from dutlab.dut.vpp_ipsec import VppEnd
 from dutlab.dut.vpp_rules import INPUT, OUTPUT, TAG, AccessList, Place
-from dutlab.dut.vpp_state import VppState, change, read, session_limit, sessions
+from dutlab.dut.vpp_state import VppState, access_lists, change, read, session_limit, sessions
 from dutlab.errors import HostError
 from dutlab.hosts.host import Host
 from dutlab.hosts.programs import VPPCTL, Program
@@ -54,22 +56,23 @@ class VppMode(OfFlows):
     async def undo(self, dut: Host, testbed: Testbed) -> Sequence[UndoStep]:
         """Return the steps that remove translation and restore access lists.
 
-        Raises HostError when VPP translates already: its addresses and mappings could not all be restored.
+        Raises HostError when nat44 is enabled already: its addresses and mappings could not all be restored.
         """
         root = await Root.on(dut)
         state = await read(root)
-        if state.translates:
+        if state.translates or state.nat_enabled:
             raise HostError(
-                f"it translates already, on {', '.join(state.translates)}, and that could not be restored", host=dut.name,
+                f"its nat44 is enabled already, on {', '.join(state.translates) or 'no port'}, and that could not be restored",
+                host=dut.name,
                 remedy="disable nat44 on it (`vppctl nat44 plugin disable`)",
             )  # fmt: skip
         places = _places(testbed)
-        theirs = [(place, number) for place in places for number in state.applied.get(place, ())]
+        earlier_lists = [(place, number) for place in places for number in state.applied.get(place, ())]
         lines = [f"for n in $({_OURS}); do"]
         lines += [f"{_apply(place, '$n')} del;" for place in places]
         lines += ["vppctl delete acl-plugin acl index $n; done;"]
-        lines += [f"{_apply(place, str(number))} del;" for place, number in theirs]  # they may still be applied
-        lines += [f"{_apply(place, str(number))};" for place, number in theirs]
+        lines += [f"{_apply(place, str(number))} del;" for place, number in earlier_lists]  # they may still be applied
+        lines += [f"{_apply(place, str(number))};" for place, number in earlier_lists]
         return [
             root.step("vppctl", "nat44", "plugin", "disable", why="no translation, as it was found"),
             root.step("sh", "-c", " ".join(lines), why="access lists as they were found"),
@@ -79,8 +82,8 @@ class VppMode(OfFlows):
         """Apply the mode's access lists and translation. Raises CommandFailed with VPP's message, HostError."""
         root = await Root.on(dut)
         await _clear(root, await read(root), testbed)
-        for access in self.lists(testbed):
-            number = (await change(root, "set", "acl-plugin", "acl", *access.words.split())).partition(":")[2].strip()
+        lists = self.lists(testbed)
+        for number, access in zip(await _made(root, lists), lists, strict=True):
             for interface, direction in access.places:
                 await change(root, "set", "acl-plugin", "interface", interface, direction, "acl", number)
         if self.declared.behaviour.translates:
@@ -134,9 +137,23 @@ class VppMode(OfFlows):
         ]
 
 
+async def _made(root: Root, lists: Sequence[AccessList]) -> list[str]:
+    """Make access lists; return their numbers. Raises CommandFailed, and HostError if VPP made other ones, which are deleted."""
+    numbers = [(await change(root, "set", "acl-plugin", "acl", *access.words.split())).partition(":")[2].strip() for access in lists]
+    if not lists:
+        return numbers
+    there = await access_lists(root)
+    if other := [access.tag for number, access in zip(numbers, lists, strict=True) if there.get(int(number)) != (access.tag, access.rules)]:
+        for number in numbers:
+            await change(root, "delete", "acl-plugin", "acl", "index", number)
+        remedy = "use a VPP whose `set acl-plugin acl` takes rules as `permit+reflect src NET dst NET`"
+        raise HostError(f"it made other access lists than it was told: {', '.join(other)}", host=root.dut.name, remedy=remedy)
+    return numbers
+
+
 async def _clear(root: Root, state: VppState, testbed: Testbed) -> None:
     """Remove all lists from the test ports, delete our lists, and disable translation."""
-    if state.translates:
+    if state.nat_enabled:
         await change(root, "nat44", "plugin", "disable")
     for interface, direction in _places(testbed):
         for number in state.applied.get((interface, direction), ()):
@@ -156,13 +173,13 @@ def _of_ipv4(testbed: Testbed) -> list[Link]:
     return [link for link in testbed.links.values() if link.source_address.version == 4]  # noqa: PLR2004 - the protocol's own number
 
 
-def _wanted(lists: Sequence[AccessList]) -> set[tuple[Place, str, int]]:
-    return {(place, access.tag, len(access.rules)) for access in lists for place in access.places}
+def _wanted(lists: Sequence[AccessList]) -> set[tuple[Place, str, tuple[str, ...]]]:
+    return {(place, access.tag, access.rules) for access in lists for place in access.places}
 
 
-def _found(state: VppState, testbed: Testbed) -> set[tuple[Place, str, int]]:
+def _found(state: VppState, testbed: Testbed) -> set[tuple[Place, str, tuple[str, ...]]]:
     return {
-        (place, state.tags.get(number, "?"), state.counts.get(number, 0))
+        (place, state.tags.get(number, "?"), state.rules.get(number, ()))
         for place in _places(testbed)
         for number in state.applied.get(place, ())
     }
@@ -181,4 +198,4 @@ _MODES = (
     VppMode(modes.NAT, vpp_rules.filter_default),
 )
 
-FAMILY = Family("vpp", {mode.name: mode for mode in _MODES}, beside=lambda hosts: ipsec_modes(_MODES[0], hosts, VppEnd, XfrmEnd))
+FAMILY = Family("vpp", {mode.name: mode for mode in _MODES}, more_modes=lambda hosts: ipsec_modes(_MODES[0], hosts, VppEnd, XfrmEnd))

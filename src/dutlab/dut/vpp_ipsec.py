@@ -6,7 +6,8 @@ vppctl(1) are visible to all users. An error of vppctl may repeat the line, so k
 VPP applies its policies to incoming ESP, AH and UDP only (ipsec_input.c): unencrypted TCP and ICMP from the source pass, but VPP sends
 nothing unencrypted back, and the counters of the associations show which packets used them.
 
-Written from the sources of VPP 23.02 to 26.06 and tested against transcripts that follow them; never run on a machine.
+Written from the sources of VPP 23.02 to 26.06. VPP 26.10 took, listed and removed the tunnels of both suites; no encrypted packet was sent
+through it.
 """
 
 from __future__ import annotations

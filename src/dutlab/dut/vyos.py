@@ -86,4 +86,6 @@ _MODES = (
     VyosMode(modes.NAT_OPEN, vyos_rules.nat_open),
 )
 
-FAMILY = Family("vyos", {mode.name: mode for mode in _MODES}, beside=lambda hosts: ipsec_modes(_MODES[0], hosts, VyosEnd, StrongswanEnd))
+FAMILY = Family(
+    "vyos", {mode.name: mode for mode in _MODES}, more_modes=lambda hosts: ipsec_modes(_MODES[0], hosts, VyosEnd, StrongswanEnd)
+)

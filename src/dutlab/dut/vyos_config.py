@@ -36,15 +36,15 @@ _SHELL = ("sg", "vyattacfg", "-c", "vbash -s")
 COMMIT = (
     "sh",
     "-c",
-    f"""said=$(sg vyattacfg -c 'vbash -s' 2>&1); echo "$said" >&2; case $said in *'{_COMMITTED}'*) ;; *) exit 1 ;; esac""",
+    f"""output=$(sg vyattacfg -c 'vbash -s' 2>&1); echo "$output" >&2; case $output in *'{_COMMITTED}'*) ;; *) exit 1 ;; esac""",
 )
 """Command that runs a script() from its standard input."""
 COMMIT_S = 120.0
 """Time limit of a commit, in seconds."""
 _SAME = (
-    rf"""said=$(printf '%s\n' '{_TEMPLATE}' 'run show configuration commands' "echo '{_READ_WHOLE}'" exit | sg vyattacfg -c 'vbash -s'); """
-    rf"""case $said in *'{_READ_WHOLE}'*) ;; *) echo 'the configuration cannot be read back' >&2; exit 1 ;; esac; """
-    r"""esc=$(printf '\033'); found=$(printf '%s\n' "$said" | sed "s/$esc\[[0-9;]*m//g" | grep -E "^set ($1)( |$)" | sort); """
+    rf"""out=$(printf '%s\n' '{_TEMPLATE}' 'run show configuration commands' "echo '{_READ_WHOLE}'" exit | sg vyattacfg -c 'vbash -s'); """
+    rf"""case $out in *'{_READ_WHOLE}'*) ;; *) echo 'the configuration cannot be read back' >&2; exit 1 ;; esac; """
+    r"""esc=$(printf '\033'); found=$(printf '%s\n' "$out" | sed "s/$esc\[[0-9;]*m//g" | grep -E "^set ($1)( |$)" | sort); """
     """[ "$found" = "$(sort)" ] || { echo 'the configuration is not as it was found' >&2; exit 1; }"""
 )
 """Script for `sh` with the trees as argument and their lines as standard input; it fails unless VyOS lists exactly these lines."""
@@ -83,12 +83,12 @@ async def replace(dut: Host, trees: Sequence[str], lines: Sequence[str]) -> None
         )
 
 
-def back(dut: Host, trees: Sequence[str], found: Sequence[str], why: str) -> list[UndoStep]:
-    """Return steps that restore `found`, the lines of `trees`, and fail unless VyOS then lists the same lines."""
+def back(dut: Host, trees: Sequence[str], lines: Sequence[str], why: str) -> list[UndoStep]:
+    """Return steps that restore `lines`, the lines of `trees`, and fail unless VyOS then lists the same lines."""
     same = ("sh", "-c", _SAME, "same", "|".join(trees))
     return [
-        UndoStep(dut.name, COMMIT, script(trees, found), why),
-        UndoStep(dut.name, same, "".join(f"{line}\n" for line in found), "the configuration read back"),
+        UndoStep(dut.name, COMMIT, script(trees, lines), why),
+        UndoStep(dut.name, same, "".join(f"{line}\n" for line in lines), "the configuration read back"),
     ]
 
 

@@ -12,7 +12,7 @@ from dutlab.hosts.programs import Program
 _FUNCTIONS = (
     COMMON
     + r"""
-told() { said=$("$@" 2>&1) || die "$1 refuses: $said"; }
+insist() { output=$("$@" 2>&1) || die "$1 refuses: $output"; }
 made() { zpool list -H -o name dutlab >/dev/null 2>&1; }
 away() {
   made || return 0
@@ -22,7 +22,7 @@ away() {
     if zpool status -LP dutlab | grep -Eq "[[:space:]]$found(p?[0-9]+)?[[:space:]]"; then mine="$mine $found"; fi
   done
   [ "$mine" ] || return 0
-  told zpool destroy -f dutlab
+  insist zpool destroy -f dutlab
   for found in $mine; do wipefs -a -q -f "$found" || die "$found: its labels cannot be erased"; done
 }
 resilvers() { zpool status dutlab | grep -q 'resilver in progress'; }
@@ -42,17 +42,17 @@ for member; do lost=$(dev "$member"); devices="$devices $lost"; done
 set -- $devices
 shape=$level
 [ "$level" != stripe ] || shape=""
-told zpool create -m none -o autotrim=off -O primarycache=metadata -O compression=off dutlab $shape "$@"
+insist zpool create -m none -o autotrim=off -O primarycache=metadata -O compression=off dutlab $shape "$@"
 free=$(zfs get -Hp -o value available dutlab)
-told zfs create -s -V $((free / 2 / 1048576))M dutlab/array
+insist zfs create -s -V $((free / 2 / 1048576))M dutlab/array
 for tries in 1 2 3 4 5 6 7 8 9 10; do [ ! -b /dev/zvol/dutlab/array ] || break; sleep 0.5; done
 [ -b /dev/zvol/dutlab/array ] || die "/dev/zvol/dutlab/array does not appear"
-told dd if=/dev/zero of=/dev/zvol/dutlab/array bs=1M count=$((free / 2 / 1048576)) conv=fsync
+insist dd if=/dev/zero of=/dev/zvol/dutlab/array bs=1M count=$((free / 2 / 1048576)) conv=fsync
 [ "$state" ] || exit 0
-told zpool offline dutlab "$lost"
+insist zpool offline dutlab "$lost"
 [ "$state" != degraded ] || exit 0
 zpool labelclear -f "$lost" >/dev/null 2>&1
-told zpool replace -f dutlab "$lost"
+insist zpool replace -f dutlab "$lost"
 [ "$state" != rebuilt ] || while resilvers; do sleep 0.5; done
 """,
     _FUNCTIONS

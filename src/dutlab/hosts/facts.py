@@ -51,7 +51,7 @@ async def collect_facts(host: Host, interfaces: Iterable[str], *, of_drives: boo
     answers = await _ask(host, list(linux_facts.questions(names, root, of_drives=of_drives)))
     facts = FactTree()
     linux_facts.put(facts, answers, names, root, of_drives=of_drives)
-    kernel, _ = answers.said("uname", "-s")
+    kernel, _ = answers.output_of("uname", "-s")
     own = next((system.own_facts for system in SYSTEMS.values() if system.own_facts and system.kernel == kernel), None)
     if own is not None:
         own.put(facts, await _ask(host, list(own.questions(names))), names)

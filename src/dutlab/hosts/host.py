@@ -166,7 +166,7 @@ class OverConnection(Protocol):
 
 Spawn = Callable[[Sequence[str]], Awaitable[Process]]
 Renewal = Callable[[Spawn], Awaitable[None]]
-"""Function that restores over a new connection what ended with the old one. If it raises, the new connection is closed too."""
+"""Function that restores over a new connection everything that ended with the old one. If it raises, the new connection is closed too."""
 
 
 @contextmanager

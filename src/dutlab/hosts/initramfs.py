@@ -81,10 +81,10 @@ def archive(entries: Mapping[str, tuple[int, bytes]]) -> bytes:
 
 def _records(entries: Mapping[str, tuple[int, bytes]]) -> Iterator[bytes]:
     for number, (name, (mode, data)) in enumerate(entries.items(), 1):
-        called = name.encode("ascii") + b"\0"
+        name_bytes = name.encode("ascii") + b"\0"
         # Number, mode, owner, group, links, time, length, four device numbers, length of the name, checksum.
-        fields = (number, mode, 0, 0, 1, 0, len(data), 0, 0, 0, 0, len(called), 0)
-        yield from map(_padded, (b"070701" + b"".join(b"%08X" % field for field in fields) + called, data))
+        fields = (number, mode, 0, 0, 1, 0, len(data), 0, 0, 0, 0, len(name_bytes), 0)
+        yield from map(_padded, (b"070701" + b"".join(b"%08X" % field for field in fields) + name_bytes, data))
 
 
 def _padded(data: bytes) -> bytes:

@@ -1,9 +1,9 @@
 """Leases: a run holds one on every host of its testbed, so that only one run uses a machine at a time.
 
-A lease is a file on the host, where other controllers see it too. It is created by a link, which is atomic on every system. It has the
-number of a process there that lives as long as the holder's connection, and the holder, its run and the start time. So another run can
-distinguish a measuring holder from a dead one. After a lost connection the lease is taken again before any other command. If another run
-has taken the machine over by then, that run keeps it.
+A lease is a file on the host, where other controllers see it too. It is created by a link, which is atomic on every system. It names the
+holder, its run and the start time. It also has the number of a process on the host that ends with the holder's connection, so another run
+can distinguish a measuring holder from a dead one. After a lost connection the lease is taken again before any other command. If another
+run has taken the machine over by then, that run keeps it.
 """
 
 from __future__ import annotations

@@ -8,6 +8,8 @@ from pathlib import Path
 from dutlab.errors import HostError
 from dutlab.hosts.host import CommandLog, Done
 from dutlab.hosts.local import LocalHost
+from dutlab.systems.linux import LINUX
+from dutlab.systems.system import System
 
 NAMESPACES = Path("/run/netns")
 """Folder of iproute2's names (ip-netns(8))."""
@@ -31,12 +33,21 @@ class NamespaceGone(HostError):
 class NetnsHost(LocalHost):
     """Host in a network namespace. Commands run with `ip netns exec`, so /sys and /proc/net show the namespace. Files are the machine's."""
 
-    def __init__(self, name: str, namespace: str, log: CommandLog | None = None, *, nice: int = 0, group: Path | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        namespace: str,
+        log: CommandLog | None = None,
+        *,
+        nice: int = 0,
+        group: Path | None = None,
+        system: System = LINUX,
+    ) -> None:
         """Create the host. `nice` is added to the niceness of its programs (nice(1)); below 0 they have priority over other work.
 
         `group` is their control group (cgroups(7)).
         """
-        super().__init__(name, log)
+        super().__init__(name, log, system=system)
         self.namespace = namespace
         self._before = () if nice == 0 else ("nice", "-n", str(nice))
         if group is not None:

@@ -52,7 +52,7 @@ def from_keyring(name: str) -> tuple[str | None, str]:
     except keyring.errors.NoKeyringError:
         return None, ""
     except Exception as e:  # noqa: BLE001 back ends are third-party code; a login by key may still succeed
-        # The message has only the type of the error: its text may contain what the back end read.
+        # The message has only the type of the error: its text may contain secrets that the back end read.
         return None, f"the keyring could not be read ({type(e).__name__}): check that `keyring get dutlab {name}` works"
 
 

@@ -113,18 +113,18 @@ async def survey(host: Host, name: str) -> PortSurvey | None:
         raise HostError(f"the output of `ip` about {name} cannot be read: {e!r}", host=host.name, remedy="install a newer iproute2") from e
 
 
-def read_port(name: str, said: SurveyOutput) -> PortSurvey:
+def read_port(name: str, survey: SurveyOutput) -> PortSurvey:
     """Build the survey of a port from the programs' output. Raises KeyError, ValueError, TypeError, StopIteration for unexpected output."""
-    own = next(link for link in said.links if link.get("ifname") == name)
+    own = next(link for link in survey.links if link.get("ifname") == name)
     kind = str(own.get("linkinfo", {}).get("info_kind", "physical"))
     all_addresses = [
         (entry, ip_interface(f"{entry['local']}/{entry['prefixlen']}")) for entry in own.get("addr_info", ()) if "local" in entry
     ]
     addresses = [(entry, address) for entry, address in all_addresses if not address.is_link_local]
-    through = [route for route in said.routes if route.get("dev") == name]
+    through = [route for route in survey.routes if route.get("dev") == name]
     hops = [ip_address(route["gateway"]) for route in through if "gateway" in route]
-    known = [ip_address(n["dst"]) for n in said.neighbours if "lladdr" in n and not {"FAILED", "INCOMPLETE"} & set(n.get("state", ()))]
-    speed = _number(said.files.get("speed"))
+    known = [ip_address(n["dst"]) for n in survey.neighbours if "lladdr" in n and not {"FAILED", "INCOMPLETE"} & set(n.get("state", ()))]
+    speed = _number(survey.files.get("speed"))
     return PortSurvey(
         name=name,
         link_type=str(own["link_type"]),
@@ -135,16 +135,16 @@ def read_port(name: str, said: SurveyOutput) -> PortSurvey:
         master=own.get("master"),
         lower=own.get("link") if kind != "veth" else None,
         uppers=tuple(
-            link["ifname"] for link in said.links if link.get("link") == name and link.get("linkinfo", {}).get("info_kind") != "veth"
+            link["ifname"] for link in survey.links if link.get("link") == name and link.get("linkinfo", {}).get("info_kind") != "veth"
         ),
-        wireless=bool({"wireless", "phy80211"} & said.files.keys()),
+        wireless=bool({"wireless", "phy80211"} & survey.files.keys()),
         addresses=tuple(address for _, address in addresses),
         leased=tuple(address for entry, address in addresses if entry.get("valid_life_time", _FOREVER) != _FOREVER),
-        default_route=leads_out(name, said.links, said.routes) is not None,
+        default_route=leads_out(name, survey.links, survey.routes) is not None,
         routers=tuple(dict.fromkeys(hop for hop in hops if not hop.is_link_local)),
         neighbours=tuple(dict.fromkeys(n for n in known if not n.is_link_local and not n.is_multicast)),
-        sockets=tuple(s for s in said.sockets if s.local in {address.ip for _, address in addresses}),
-        heard_pps=said.heard_pps,
+        sockets=tuple(s for s in survey.sockets if s.local in {address.ip for _, address in addresses}),
+        heard_pps=survey.heard_pps,
     )
 
 

@@ -104,6 +104,7 @@ async def remove_private_folder(host: Host, path: str) -> None:
     """Remove a private folder, also one of an interrupted run. Raises InputError for a path of any other folder, HostError."""
     if not _NAME.fullmatch(path):
         raise InputError(
-            f"{path}: not a folder of dutlab's; nothing is removed", remedy="the journal was changed; remove what it names by hand"
+            f"{path}: not a folder of dutlab's; nothing is removed",
+            remedy="the journal was changed; remove dutlab's folder by hand",
         )
     await host.run(["rm", "-rf", "--", path])

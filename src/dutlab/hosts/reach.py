@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 def hosts_of(testbed: Testbed, log: CommandLog | None = None) -> dict[str, Host]:
     """Return role → host for a testbed of machines, without a DUT that has no way in. Connections are not opened yet."""
     return {
-        name: NetnsHost(name, spec.netns, log) if spec.netns else host_at(name, spec.ssh, log, system=system_of(spec.family))
+        name: NetnsHost(name, spec.netns, log, system=system_of(spec.family))
+        if spec.netns
+        else host_at(name, spec.ssh, log, system=system_of(spec.family))
         for name, spec in testbed.hosts.items()
         if spec.family not in WITHOUT_A_WAY_IN
     }

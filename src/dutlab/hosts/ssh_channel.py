@@ -106,7 +106,7 @@ class ChannelCarrier(asyncssh.SSHClientSession[bytes]):
         if self._out_head.line is not None:
             return ""
         output = (self._out_head.noise + self._err_head.noise).decode("utf-8", "replace").strip()
-        return self.lost or f"the login shell did not run the command; it said: {reason_in(output) or NOTHING}"
+        return self.lost or f"the login shell did not run the command; its output: {reason_in(output) or NOTHING}"
 
     def say(self, data: bytes) -> None:
         """Write a few bytes without waiting. Drop them when the command has ended."""

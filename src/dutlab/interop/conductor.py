@@ -173,14 +173,14 @@ def read_host(text: str, file: str, reading: ReadOptions) -> tuple[HostFile, lis
 
 
 def _trials(test: IniSection, file: str, faults: list[Fault]) -> int:
-    said = test.value("trials")
-    if said is None:
+    trials = test.value("trials")
+    if trials is None:
         return 1
-    if not (said.isascii() and said.isdecimal() and len(said) <= 4 and int(said) <= 1000):  # noqa: PLR2004 -- the range of an experiment
+    if not (trials.isascii() and trials.isdecimal() and len(trials) <= 4 and int(trials) <= 1000):  # noqa: PLR2004 -- the range of an experiment
         line = next(e.line for e in test.entries if e.key == "trials")
-        faults.append(Fault(file, line, 1, "Test.trials", f"{said!r} is not a number of trials from 0 to 1000", FaultKind.RANGE))
+        faults.append(Fault(file, line, 1, "Test.trials", f"{trials!r} is not a number of trials from 0 to 1000", FaultKind.RANGE))
         return 1
-    return int(said)
+    return int(trials)
 
 
 def _step(entry: Entry, phase: Phase, dialect: Dialect, reading: ReadOptions) -> Step:

@@ -21,12 +21,12 @@ from dutlab.spec.workloads.steps import PHASES
 
 _HANDED_OUT = "0 phase received"
 _ENDS = ("done", f"{PHASE_DONE} {PHASE_DONE_WORDS}")
-_ROW = re.compile(r"(?P<code>-?\d{1,5}) (?P<said>.*)$")
+_ROW = re.compile(r"(?P<code>-?\d{1,5}) (?P<message>.*)$")
 _ONE_LINE = re.compile(rf"{SPAWNED}$|Timeout$|Command timed out after |\[['\"].*\]$|b(?P<mark>['\"]).*(?P=mark)$|$")
 """Conductor's own messages, which have no newline. For a failed step the message is its command, as Python prints a list."""
 _LOG_LINE = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d - [A-Z]+ - ")
 _NAMED = re.compile(
-    r"(?:(?P<trial>Trial) \d+:|  Phase: (?P<phase>\w+)|    Worker: (?P<worker>.*)|        Code: (?P<code>-?\d+), Message: (?P<said>.*))$"
+    r"(?:(?P<trial>Trial) \d+:|  Phase: (?P<phase>\w+)|    Worker: (?P<worker>.*)|        Code: (?P<code>-?\d+), Message: (?P<message>.*))$"
 )
 Rows = list[dict[str, Any]]
 
@@ -82,7 +82,7 @@ def read_text_report(text: str) -> dict[str, Any]:
             rows = []
             workers[match["worker"]] = {"name": match["worker"], "results": rows}
         elif match["code"]:
-            rows.append({"code": int(match["code"]), "message": match["said"]})
+            rows.append({"code": int(match["code"]), "message": match["message"]})
     return {"trials": trials}
 
 
@@ -100,7 +100,7 @@ def _phases(lines: list[str]) -> Iterator[list[Rows]]:
             hosts.append(rows)
             rows = []
         elif (match := _ROW.match(line)) and (not rows or not before or _ONE_LINE.match(rows[-1]["message"])):
-            rows.append({"code": int(match["code"]), "message": match["said"]})
+            rows.append({"code": int(match["code"]), "message": match["message"]})
         elif rows:
             rows[-1]["message"] += f"\n{line}"
         before = line

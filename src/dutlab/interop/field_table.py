@@ -145,11 +145,11 @@ def _trials(form: ResultForm, name: str, document: Document) -> Iterator[Importe
         figures = places.pop("", {})
         derived = form.derive(result, figures)
         figures = dict(derived.figures) if derived.replaces else {**figures, **derived.figures}
-        said = {**dict(zip(form.keys, map(_setting, keys), strict=False)), **_figures(of_all)[1], **settings, **derived.settings}
+        params = {**dict(zip(form.keys, map(_setting, keys), strict=False)), **_figures(of_all)[1], **settings, **derived.settings}
         if not figures and not places and not derived.why:
             continue
         yield Imported(
-            imported_cell(PurePath(name).stem, workload=form.workload, tool=form.tool, params={k: v for k, v in said.items() if v != ""}),
+            imported_cell(PurePath(name).stem, workload=form.workload, tool=form.tool, params={k: v for k, v in params.items() if v != ""}),
             Measured(
                 figures={derived.place: figures, **places, **derived.places},
                 doubts=tuple(derived.doubts),

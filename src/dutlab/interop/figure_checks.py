@@ -19,7 +19,7 @@ from dutlab.physics.ceilings import frames, tcp_goodput
 from dutlab.physics.ceilings.assumed import COUNTED, OFFERED, USUAL_MTU, above_line
 from dutlab.physics.ceilings.ethernet import AROUND_PACKET_BYTES, UDP_HEADER_BYTES, Ip, udp_goodput
 from dutlab.plan.cell import Cell
-from dutlab.spec.workloads.setting import ImportedSetting
+from dutlab.spec.workloads.imported_setting import ImportedSetting
 from dutlab.subject import FigureName, by_part, figure_name, part_figure, subject_of
 from dutlab.units import ETH_L1_OVERHEAD_BYTES, BpsL1
 

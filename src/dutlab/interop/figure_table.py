@@ -22,7 +22,7 @@ from dutlab.measures import MeasureUnit, measure_of, measure_unit
 from dutlab.methods.loadtest import REFERENCE_LINE
 from dutlab.methods.ports import Measured
 from dutlab.plan.cell import Cell
-from dutlab.spec.workloads.setting import ImportedSetting
+from dutlab.spec.workloads.imported_setting import ImportedSetting
 from dutlab.stats.summary import median
 from dutlab.store.record import PUBLISHED
 from dutlab.subject import WAYS_OF_DRIVES, FigureName, by_part, joined, places_in
@@ -31,7 +31,7 @@ from dutlab.units import BpsL1, number_or_text, si
 _PLACE = ("mode", "workload", "tool", "links", "link")
 _ASKED = ("duration_s", "omit_s", "warmup_s", "drain_s", "rampup_s", "hold_s", "rate_pps", "rate_percent", "target_percent")
 """Parameters whose names end in a unit too."""
-_MEANT = ("mtu", "frame_size", "protocol", "streams")
+_KNOWN_SETTINGS = ("mtu", "frame_size", "protocol", "streams")
 """Settings that determine ceilings, or the style of a report."""
 _COUNTS = frozenset({"run", "repeat", "repetition", "iteration", "attempt", "trial", "sample", "nr", "no", "number", "id"})
 _DATES = frozenset({"date", "time", "timestamp", "datetime", "started", "ended", "when"})
@@ -52,7 +52,7 @@ _SUFFIXES: Mapping[str, tuple[str, float]] = (
     | _OTHERS
 )
 """Ending of a figure's name in a file → ending in our records, and the factor between them."""
-_OF_THEMSELVES = {**{rate: f"rate_{rate}" for rate in (*_RATES.values(), "bytes_per_s")}, "iops": "iops", "watts": "watts"}
+_FIGURE_OF_UNIT = {**{rate: f"rate_{rate}" for rate in (*_RATES.values(), "bytes_per_s")}, "iops": "iops", "watts": "watts"}
 """Figure of a column whose name is a unit alone: `gbps` and `gbytes_per_s` are rates."""
 _BARE = frozenset({*_RATES, "bytes_per_s", "watts"})
 """Measures whose name is a unit only. A column name with this ending may also mean lost frames, so its measure is not known."""
@@ -84,17 +84,17 @@ def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
     if faults:
         raise InputError(f"{name}:1: {'; '.join(faults)}")
     trials: _Trials = {}
-    apart = _repeat_columns(head, rows[1:], columns)
+    counting = _repeat_columns(head, rows[1:], columns)
     for number, row in enumerate(rows[1:], 2):
         if any(field.strip() for field in row):
-            faults += _add(trials, f"{name}:{number}", head, row, columns, apart=apart)
+            faults += _add(trials, f"{name}:{number}", head, row, columns, counting=counting)
     if faults:
         raise InputError("; ".join(faults))
     line = _line(name, trials, options.line_rate)
     return [
         Imported(
             cell,
-            Measured(whole, tables={PUBLISHED: published}, facts=_said_of(apart), notes=_notes_of(apart) if first else []),
+            Measured(whole, tables={PUBLISHED: published}, facts=_facts_of(counting), notes=_notes_of(counting) if first else []),
             ceilings={} if line is None else line_ceilings(cell, whole, line),
         )
         for number, (cell, repeats) in enumerate(trials.values())
@@ -118,11 +118,13 @@ def _rows(text: str) -> list[list[str]]:
 def _named(column: str) -> str:
     """Return the name of a column, in lower case if it has a meaning then."""
     lower = column.lower()
-    return lower if lower in (*_PLACE, *_ASKED, *_MEANT) or _figure(lower) else column
+    return lower if lower in (*_PLACE, *_ASKED, *_KNOWN_SETTINGS) or _figure(lower) else column
 
 
 def _line(name: str, trials: _Trials, given: BpsL1 | None) -> BpsL1 | None:
-    """Return the given line rate, else the one of the table's percentages, else for percentages without rates the reference of 1 Gbit/s.
+    """Return the given line rate, else the one that the table's percentages and rates imply.
+
+    For percentages without rates, return the reference of 1 Gbit/s.
 
     Return None where it is not known; then no figure has a ceiling. Raises InputError where the table contradicts the given one.
     """
@@ -188,8 +190,8 @@ def _figure_name(name: str) -> str:
 def _suffixed(column: str) -> tuple[str, float] | None:
     for suffix in sorted(_SUFFIXES, key=len, reverse=True):
         base, factor = _SUFFIXES[suffix]
-        if column == suffix and (base in _OF_THEMSELVES or suffix == base):
-            return _OF_THEMSELVES.get(base, base), factor
+        if column == suffix and (base in _FIGURE_OF_UNIT or suffix == base):
+            return _FIGURE_OF_UNIT.get(base, base), factor
         if column.endswith(f"_{suffix}"):
             return f"{column.removesuffix(suffix)}{base}", factor
     return None
@@ -225,16 +227,16 @@ def _repeat_columns(head: Sequence[str], rows: Sequence[Sequence[str]], columns:
     return tuple(named) if is_repeat else ()
 
 
-def _said_of(apart: Sequence[str]) -> dict[str, str]:
+def _facts_of(counting: Sequence[str]) -> dict[str, str]:
     """Return the fact for the record: the columns that distinguish repeats and are not settings."""
-    return {"repeats_told_apart_by": ", ".join(apart)} if apart else {}
+    return {"repeat_columns": ", ".join(counting)} if counting else {}
 
 
-def _notes_of(apart: Sequence[str]) -> list[str]:
-    return [f"rows that differ only in {' and '.join(apart)} are repeats: no setting is named so"] if apart else []
+def _notes_of(counting: Sequence[str]) -> list[str]:
+    return [f"rows that differ only in {' and '.join(counting)} are repeats: these columns are not settings"] if counting else []
 
 
-def _add(trials: _Trials, where: str, head: Sequence[str], row: Sequence[str], columns: Columns, *, apart: Sequence[str]) -> list[str]:
+def _add(trials: _Trials, where: str, head: Sequence[str], row: Sequence[str], columns: Columns, *, counting: Sequence[str]) -> list[str]:
     """Add a row to the first repeat of its cell without figures of its link. Return the faults of the row."""
     if len(row) != len(head):
         return [f"{where}: has {len(row)} fields, the first line {len(head)}"]
@@ -252,7 +254,7 @@ def _add(trials: _Trials, where: str, head: Sequence[str], row: Sequence[str], c
         links=links,
         setting=ImportedSetting(
             of=of["workload"],
-            said={k: number_or_text(v) for k, v in of.items() if k not in _PLACE and k not in columns and k not in apart},
+            said={k: number_or_text(v) for k, v in of.items() if k not in _PLACE and k not in columns and k not in counting},
         ),
         repeat=1,
     )

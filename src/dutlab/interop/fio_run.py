@@ -49,7 +49,7 @@ STORAGE = "storage"
 """Place of figures where other tools name a link."""
 _OBJECT = re.compile(rb"^\{", re.MULTILINE)
 _TEXT = re.compile(rb"^\S.*: \(groupid=\d+, jobs=", re.MULTILINE)
-_OF_CLIENT = "text before the report: 'hostname="
+_CLIENT_NOTE = "text before the report: 'hostname="
 """Begin of the note on the lines that `fio --client` prints about its servers."""
 _DRIVE = re.compile(r"[^\s:/]+:[^\s:/]+")
 _WAYS = re.compile(rf"{'|'.join(sorted(READS | WRITES))}|seq\w*|rand\w*|mix\w*", re.IGNORECASE)
@@ -102,7 +102,7 @@ def _describes_options(word: str) -> bool:
 class _Report:
     document: Mapping[str, Any]
     repairs: Sequence[str]
-    tells_options: bool = True
+    states_options: bool = True
     """True if the report has every option of its jobs."""
     left_out: tuple[LeftOut, ...] = ()
     assumed: tuple[AssumedUnit, ...] = ()
@@ -124,19 +124,19 @@ class _Report:
 
 def _reports(data: bytes) -> list[_Report]:
     """Return the reports that count: the last one of each run. Raises UnreadableError if there is none."""
-    begins = [found.start() for found in _OBJECT.finditer(data)]
+    begins = [match.start() for match in _OBJECT.finditer(data)]
     if not begins and _TEXT.search(data):
         return [
-            _Report(document, (), tells_options=False, assumed=_assumed_text_units(version_of(document))) for document in read_texts(data)
+            _Report(document, (), states_options=False, assumed=_assumed_text_units(version_of(document))) for document in read_texts(data)
         ]
     if not begins and is_terse(data):
-        return _last_ones([_Report(document, unsure, tells_options=False) for document, unsure in read_terse(data)])
+        return _latest_reports([_Report(document, unsure, states_options=False) for document, unsure in read_terse(data)])
     if len(begins) < 2:  # noqa: PLR2004 -- a single one, as without --status-interval
         document, repairs = read_cut_object(data)
-        own = is_terse(data) or _TEXT.search(data)  # --output-format=json,normal
-        usual = ("text before", "text after") if own else (_OF_CLIENT,)
-        return [_Report(document, [words for words in repairs if not words.startswith(usual)])]
-    found, broken = list[_Report](), list[str]()
+        has_text_report = is_terse(data) or _TEXT.search(data)  # --output-format=json,normal
+        expected_notes = ("text before", "text after") if has_text_report else (_CLIENT_NOTE,)
+        return [_Report(document, [words for words in repairs if not words.startswith(expected_notes)])]
+    reports, broken = list[_Report](), list[str]()
     for begin, end in zip(begins, (*begins[1:], len(data)), strict=True):
         line = data.count(b"\n", 0, begin) + 1
         try:
@@ -145,10 +145,10 @@ def _reports(data: bytes) -> list[_Report]:
         except UnreadableError as error:
             broken.append(f"from line {line} on: {error}")
         else:
-            found.append(report)
-    if not found:
+            reports.append(report)
+    if not reports:
         raise UnreadableError("; ".join(broken))
-    latest = _last_ones(found)
+    latest = _latest_reports(reports)
     return [replace(latest[0], left_out=(*latest[0].left_out, *left_out_of("reports", Omission.UNREADABLE, broken))), *latest[1:]]
 
 
@@ -159,16 +159,16 @@ def _assumed_text_units(version: str) -> tuple[AssumedUnit, ...]:
     return (*kilo, AssumedUnit("date", "UTC", "fio names no zone"))
 
 
-def _last_ones(reports: Sequence[_Report]) -> list[_Report]:
+def _latest_reports(reports: Sequence[_Report]) -> list[_Report]:
     """Return the last report of each run of fio."""
     latest: list[_Report] = []
-    passed = 0
+    superseded = 0
     for report in reports:
         is_next = bool(latest) and latest[-1].is_earlier(report)
-        passed = passed + 1 if is_next else 0
+        superseded = superseded + 1 if is_next else 0
         if is_next:
             latest.pop()
-        latest.append(replace(report, left_out=(LeftOut("reports", Omission.SUPERSEDED, passed),)) if passed else report)
+        latest.append(replace(report, left_out=(LeftOut("reports", Omission.SUPERSEDED, superseded),)) if superseded else report)
     return latest
 
 
@@ -213,7 +213,7 @@ def _trial(device: str, params: Mapping[str, Any], places: Mapping[str, Sequence
     of_clients = sum_of_clients(report.document)
     whole = _with_percentiles(total(jobs), of_clients)
     reads = any("read" in job.ways for job in jobs)
-    memory = [job.buffered for job in jobs if job.options] if report.tells_options else []
+    memory = [job.buffered for job in jobs if job.options] if report.states_options else []
     memory += [cached_reads(report.document, jobs_of(report.document))] if reads else []
     figures = {**{place: total(of).figures for place, of in places.items()}, label: whole.figures}
     beyond = {name: words for of in figures.values() for name, words in _longer_than_the_job(of, whole.lasted_ms)}
@@ -229,7 +229,7 @@ def _trial(device: str, params: Mapping[str, Any], places: Mapping[str, Sequence
             ),
             facts={"fio_version": version_of(report.document)},
             notes=tuple(_notes(places, report)),
-            tables={"latency": _told(whole), "latency_bins": whole.bins, **_jobs_table(places)},
+            tables={"latency": _percentile_rows(whole), "latency_bins": whole.bins, **_jobs_table(places)},
         ),
         started=moment(None if report.ended_s is None else report.ended_s - whole.lasted_ms / 1e3),
         ended=moment(report.ended_s),
@@ -272,7 +272,7 @@ def _error_of(job: JobOutput) -> str:
 def _notes(places: Mapping[str, Sequence[JobOutput]], report: _Report) -> Iterator[str]:
     jobs = [job for of in places.values() for job in of]
     yield from dict.fromkeys(job.steady for job in jobs if job.steady)
-    if not report.tells_options or not all(job.options for job in jobs):
+    if not report.states_options or not all(job.options for job in jobs):
         yield "this form of fio's output does not state whether I/O was direct, nor all of the jobs' options"
     own = dict.fromkeys(job.name for job in jobs)
     others = dict.fromkeys(job.name for job in jobs_of(report.document) if job.ways and job.group == jobs[0].group and job.name not in own)
@@ -292,10 +292,10 @@ def _jobs_table(places: Mapping[str, Sequence[JobOutput]]) -> dict[str, list[Row
     return {"jobs": rows} if rows else {}
 
 
-def _told(job: JobOutput) -> list[Row]:
+def _percentile_rows(job: JobOutput) -> list[Row]:
     """Return all percentiles that fio reports."""
     return [
         {"direction": way, "share_percent": share, "clat_ns": value}
         for way, of in job.ways.items()
-        for share, value in of.clat.told.items()
+        for share, value in of.clat.reported.items()
     ]

@@ -55,8 +55,8 @@ def read_texts(data: bytes) -> list[dict[str, Any]]:
 
 def _unstamped(text: str) -> str:
     """Return the text without a log's prefix before each line: the one before fio's sums, in which digits may differ."""
-    found = _PREFIX.search(text)
-    form = re.sub(r"\d+", lambda _: r"\d+", re.escape(found[1])) if found else ""
+    prefix = _PREFIX.search(text)
+    form = re.sub(r"\d+", lambda _: r"\d+", re.escape(prefix[1])) if prefix else ""
     return re.sub(f"^{form}", "", text, flags=re.MULTILINE) if form else text
 
 
@@ -101,8 +101,8 @@ def _read_run(lines: list[str]) -> dict[str, Any]:
             disks[entry["name"]] = {key: int(value) for key, value in entry.groupdict().items() if key != "name"}
         else:
             job.take(line)
-    ended = max((entry.said["timestamp"] or 0 for entry in jobs.values()), default=0)
-    of_jobs = [entry.said for entry in jobs.values()]
+    ended = max((entry.values["timestamp"] or 0 for entry in jobs.values()), default=0)
+    of_jobs = [entry.values for entry in jobs.values()]
     return {"fio version": version, "timestamp": ended or None, "jobs": of_jobs, "disk_util": list(disks.values())}
 
 
@@ -116,7 +116,7 @@ def _options_of(options: Mapping[tuple[str, str], dict[str, str]], name: str, gr
 class _Job:
     """One job, filled line by line."""
 
-    said: dict[str, Any]
+    values: dict[str, Any]
     old: bool = False
     """True for output of version 1 or 2."""
     way: dict[str, Any] = field(default_factory=dict)
@@ -127,7 +127,7 @@ class _Job:
 
     def take(self, line: str) -> None:
         if match := _WAY.match(line):
-            self.way = self.said[match["way"]] = _rates(match["rest"], old=self.old)
+            self.way = self.values[match["way"]] = _rates(match["rest"], old=self.old)
         elif match := _LATENCY.match(line):
             of = {key: float(value) * _TIMES[_prefix(unit)] * _NS[match["unit"]] for key, value, unit in _VALUE.findall(match["rest"])}
             times = {word: of[key] for word, key in (("min", "min"), ("max", "max"), ("mean", "avg")) if key in of}
@@ -138,11 +138,11 @@ class _Job:
             table = self.way.setdefault(self.kind, {}).setdefault("percentile", {})
             table |= {share: int(value) * self.scale for share, value in _PERCENTILE.findall(line)}
         elif match := _CPU.match(line):
-            self.said |= {"usr_cpu": float(match[1]), "sys_cpu": float(match[2])}
+            self.values |= {"usr_cpu": float(match[1]), "sys_cpu": float(match[2])}
         elif match := _ISSUED.match(line):
             totals = [int(total) for total in match.groups()]
             for name, total in zip((*DIRECTIONS, MIXED), (*totals, sum(totals)), strict=True):
-                _count(self.said.get(name, {}), total)
+                _count(self.values.get(name, {}), total)
 
 
 def _rates(text: str, *, old: bool) -> dict[str, Any]:

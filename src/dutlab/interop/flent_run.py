@@ -182,9 +182,9 @@ def _series(document: Mapping[str, Any], name: str) -> _Series | None:
         mean = whole if isfinite(whole) else mean
     total = number(about, "MEAN_VALUE") if unit in _SCALES else None
     has_total = total is not None and _distance(total, mean) < log(_SAME_UNIT)
-    base, beside, detail = name.rpartition("::")
+    base, separator, detail = name.rpartition("::")
     is_interleaved_with = (
-        bool(beside) and not detail.isdecimal() and (about.get("RUNNER") == "NullRunner" or base in raw or base in results)
+        bool(separator) and not detail.isdecimal() and (about.get("RUNNER") == "NullRunner" or base in raw or base in results)
     )
     is_computed = name.endswith(_COMPUTED) or about.get("RUNNER") in _COMPUTING_RUNNERS
     mean = total if total is not None and has_total else mean
@@ -312,10 +312,10 @@ def _stalls(series: Sequence[_Series]) -> list[str]:
     """Return sentences on streams with samples of 0 between others."""
     sentences = []
     for one in series:
-        there = [n for n, value in enumerate(one.values) if value] if one.is_measured and one.unit in _SCALES else []
-        samples = one.values[there[0] : there[-1] + 1] if there else []
-        if still := sum(not value for value in samples):
-            sentences.append(f"{one.name}: 0 in {still} of {len(samples)} samples")
+        nonzero = [n for n, value in enumerate(one.values) if value] if one.is_measured and one.unit in _SCALES else []
+        samples = one.values[nonzero[0] : nonzero[-1] + 1] if nonzero else []
+        if zeros := sum(not value for value in samples):
+            sentences.append(f"{one.name}: 0 in {zeros} of {len(samples)} samples")
     return sentences
 
 

@@ -23,7 +23,7 @@ def pktgen(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
     """
     log = pkt_gen_log.parse(data.decode("utf-8", "replace"))
     if not any(run.total is not None or run.reports for run in log.runs):
-        raise InputError(f"{name}: no line of it is one of pkt-gen's", remedy="keep both standard output and standard error of pkt-gen")
+        raise InputError(f"{name}: has no line of pkt-gen", remedy="keep both standard output and standard error of pkt-gen")
     return [trial for run in log.runs for trial in _of_run(name, run)]
 
 
@@ -40,24 +40,24 @@ def _of_run(name: str, run: PktGenRun) -> Iterator[Imported]:
         return
     out: tuple[LeftOut, ...] = (LeftOut("reports", Omission.BETWEEN_TESTS, mixed),) if mixed else ()
     out += (LeftOut("closing accounts", Omission.SEVERAL_TESTS),) if run.total is not None else ()
-    for n, of in enumerate(sizes):
-        yield replace(_sized(name, run, of, None, doubts if n == 0 else ()), left_out=out if n == 0 else ())
+    for n, reports in enumerate(sizes):
+        yield replace(_sized(name, run, reports, None, doubts if n == 0 else ()), left_out=out if n == 0 else ())
 
 
-def _sized(name: str, run: PktGenRun, of: SizedReports, total: Total | None, doubts: Sequence[str]) -> Imported:
+def _sized(name: str, run: PktGenRun, reports: SizedReports, total: Total | None, doubts: Sequence[str]) -> Imported:
     """Return the trial of one frame size. `total` is the closing account of this size; None for reports only."""
-    what = "received" if run.direction == "Received" else "offered"
-    rate = Pps(of.pps if total is None else total.pps)
-    seconds = sum(r.seconds for r in of.reports) if total is None else total.seconds
-    figures = {f"{what}_pps": float(rate)}
-    if of.frame_bytes is not None:
-        figures[f"{what}_bps_l1"] = float(l1_rate(rate, of.frame_bytes))
+    direction = "received" if run.direction == "Received" else "offered"
+    rate = Pps(reports.pps if total is None else total.pps)
+    seconds = sum(r.seconds for r in reports.reports) if total is None else total.seconds
+    figures = {f"{direction}_pps": float(rate)}
+    if reports.frame_bytes is not None:
+        figures[f"{direction}_bps_l1"] = float(l1_rate(rate, reports.frame_bytes))
     if run.asked_pps is not None:
         figures["intended_pps"] = run.asked_pps
-    rows: list[Row] = [{"at_s": r.end_s, f"{what}_pps": r.pps} for r in of.reports]
-    queued = [Doubt(DoubtKind.QUEUED_NOT_SENT, about=LINK)] if what == "offered" else []
+    rows: list[Row] = [{"at_s": r.end_s, f"{direction}_pps": r.pps} for r in reports.reports]
+    queued = [Doubt(DoubtKind.QUEUED_NOT_SENT, about=LINK)] if direction == "offered" else []
     measured = Measured(figures={LINK: figures}, doubts=(*repair_doubts(doubts), *queued), tables={"seconds": rows})
-    cell = _cell(name, "pkt-gen", of.frame_bytes, float(round(seconds)), rate_pps=run.asked_pps)
+    cell = _cell(name, "pkt-gen", reports.frame_bytes, float(round(seconds)), rate_pps=run.asked_pps)
     return Imported(cell, measured)
 
 
@@ -81,7 +81,7 @@ def ipgen(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
     seconds, faults = ipgen_log.parse_log(text)
     if not seconds:
         raise InputError(
-            f"{name}: no line of it is one of ipgen's{f'; {faults[0]}' if faults else ''}",
+            f"{name}: has no line of ipgen{f'; {faults[0]}' if faults else ''}",
             remedy="import what -L wrote, or what -X printed",
         )
     return [_logged(name, test, faults if n == 0 else ()) for n, test in enumerate(ipgen_log.tests_of(seconds))]
@@ -92,7 +92,7 @@ def _benchmark(name: str, batch: Sequence[ipgen_benchmark.BenchmarkProcess], unr
     first, seconds = batch[0], sorted({len(process.made) for process in batch})
     faults = [*unread]
     if len(seconds) > 1:
-        faults.append(f"of {len(batch)} processes at once some made frames for {seconds[0]} s, others for {seconds[-1]} s")
+        faults.append(f"{len(batch)} processes ran at the same time; some made frames for {seconds[0]} s, others for {seconds[-1]} s")
     params = {"frame_size": first.frame_bytes, "work": first.work.value, "streams": len(batch), "duration_s": seconds[-1]}
     cell = imported_cell(PurePath(name).stem, workload="generation", tool="ipgen", params=params)
     return Imported(cell, Measured(figures={LINK: figures}, doubts=repair_doubts(faults), tables={"processes": rows}))
@@ -125,7 +125,7 @@ def _answered(name: str, answer: ipgen_log.IpgenThroughput) -> Imported:
     return Imported(cell, Measured({LINK: figures}, notes=notes))
 
 
-def _cell(name: str, tool: str, frame: int | None, seconds: float | None, **told: float | None) -> Cell:
+def _cell(name: str, tool: str, frame: int | None, seconds: float | None, **settings: float | None) -> Cell:
     params = {"frame_size": frame if frame is not None else "not stated", "duration_s": seconds}
-    params |= {key: value for key, value in told.items() if value is not None}
+    params |= {key: value for key, value in settings.items() if value is not None}
     return imported_cell(PurePath(name).stem, workload="sweep", tool=tool, params=params)

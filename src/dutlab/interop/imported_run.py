@@ -22,8 +22,8 @@ from dutlab.choices import Bed
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.methods.ports import Measured, Row
 from dutlab.plan.cell import Cell
-from dutlab.spec.workloads.setting import ImportedSetting
-from dutlab.store.record import ASSUMED, LEFT_OUT, DoubtRecord, TrialRecord, found_of
+from dutlab.spec.workloads.imported_setting import ImportedSetting
+from dutlab.store.record import ASSUMED, LEFT_OUT, DoubtRecord, TrialRecord, measured_fields
 from dutlab.store.run_folder import RunFolder
 from dutlab.store.write import Sync
 from dutlab.subject import Figures, back_of, joined
@@ -330,5 +330,5 @@ def record_of(number: int, cell: Cell, trial: Imported, now: datetime) -> TrialR
         ended=trial.ended or trial.started or now,
         ceilings=Figures({link: dict(of) for link, of in trial.ceilings.items()}),
         doubts=[DoubtRecord.of(d) for d in (Doubt(DoubtKind.IMPORTED), *measured.doubts)],
-        **found_of(replace(measured, tables={**measured.tables, **trial.tables})),
+        **measured_fields(replace(measured, tables={**measured.tables, **trial.tables})),
     )

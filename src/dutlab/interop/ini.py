@@ -109,13 +109,13 @@ def _expanded(value: str, known: Mapping[str, str], depth: int) -> str:
     if depth > _DEEPEST:
         raise ValueError("values refer to one another more than ten deep; does one refer to itself?")
 
-    def meant(found: re.Match[str]) -> str:
-        if found["cut"]:
+    def meant(match: re.Match[str]) -> str:
+        if match["cut"]:
             raise ValueError("`%(` begins a reference and has to end as in `%(key)s`; write `%%(` for the characters themselves")
-        if found["key"] is None:
+        if match["key"] is None:
             return "%"
-        if (key := found["key"].lower()) not in known:
-            raise ValueError(f"`%({found['key']})s`: the section has no key {found['key']}; write `%%` for a percent sign")
+        if (key := match["key"].lower()) not in known:
+            raise ValueError(f"`%({match['key']})s`: the section has no key {match['key']}; write `%%` for a percent sign")
         return _expanded(known[key], known, depth + 1)
 
     return _REFERENCE.sub(meant, value)

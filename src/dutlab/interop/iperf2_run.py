@@ -175,9 +175,9 @@ def _way(test: Iperf2Test, *, is_back: bool) -> dict[str, float]:
     if came:
         total, lost = sum(s.total or 0 for s in came), sum(s.lost or 0 for s in came)
         figures["goodput_bps"] = sum(s.bps for s in came)
-        told = [s for s in test.samples if s.is_back == is_back and s.begin_s == 0 and s.jitter_ms is not None]
-        last = {s.stream: s.jitter_ms or 0.0 for s in told if s.stream != "SUM"}  # a total comes after the seconds of its stream
-        jitters = list(last.values()) or [s.jitter_ms or 0.0 for s in told]
+        summaries = [s for s in test.samples if s.is_back == is_back and s.begin_s == 0 and s.jitter_ms is not None]
+        last = {s.stream: s.jitter_ms or 0.0 for s in summaries if s.stream != "SUM"}  # a total comes after the seconds of its stream
+        jitters = list(last.values()) or [s.jitter_ms or 0.0 for s in summaries]
         figures |= {"loss_ratio": lost / total} if total > 0 else {}
         figures |= {"jitter_ns": 1e6 * max(jitters)} if jitters and total > 0 else {}
     return figures

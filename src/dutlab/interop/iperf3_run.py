@@ -35,7 +35,7 @@ from dutlab.units import si
 _FRAME = re.compile(r"^(?:iperf Done\.|-{20,}|Server listening on .*|[Ww]arning: .*|Control connection MSS \d+)$", re.MULTILINE)
 """Lines of iperf3 itself around a report. Before JSON it prints warnings (3.7 to 3.12 for `--bidir`), and the MSS with `-V`."""
 _DEBUG = re.compile(rb"^(?:send|get)_(?:parameters|results):?[ \t]*\n\{$.*?^\}$\n?", re.MULTILINE | re.DOTALL)
-"""What --debug prints of the messages between the two ends."""
+"""Messages between the two ends, as --debug prints them."""
 _TEXT_OF_SERVER = "Server JSON output:"
 """Line before the server's report of the same test, with `--get-server-output`."""
 
@@ -43,15 +43,15 @@ _TEXT_OF_SERVER = "Server JSON output:"
 def imported(name: str, data: bytes, options: ImportOptions) -> list[Imported]:
     """Read the file `name`: one trial per test. The device is named after the file, without its ending. Raises InputError."""
     try:
-        reports, faults, around = _reports(data)
+        reports, faults, other_text = _reports(data)
     except UnreadableError as error:
-        reports, faults, around = [], [str(error)], []
+        reports, faults, other_text = [], [str(error)], []
     if not reports:
         why = faults[0] if faults else "it holds neither JSON nor lines of iperf3"
         raise InputError(f"{name}: {why}", remedy="only a test that reached its end has a result")
-    left_out = (*left_out_of("tests", Omission.UNFINISHED, faults), *left_out_of("lines", Omission.UNREADABLE, around))
+    left_out = (*left_out_of("tests", Omission.UNFINISHED, faults), *left_out_of("lines", Omission.UNREADABLE, other_text))
     trials = [
-        _trial(name, report, [*faults, *around] if n == 0 else [], left_out if n == 0 else ())
+        _trial(name, report, [*faults, *other_text] if n == 0 else [], left_out if n == 0 else ())
         for n, report in enumerate(with_rates(reports))
     ]
     return distinguished(once_each(trials))
@@ -88,14 +88,14 @@ def _trial(name: str, report: Iperf3Report, faults: Sequence[str], left_out: Seq
 def _reports(data: bytes) -> tuple[list[Iperf3Report], list[str], list[str]]:
     """Return the reports of a file in order, the faults of unusable ones, and sentences on other text. Raises UnreadableError."""
     reports, faults, stream = list[Iperf3Report](), list[str](), _Stream()
-    around, idle, after_server = list[str](), list[str](), False
+    other_text, unbegun, after_server = list[str](), list[str](), False
 
     def take(document: Mapping[str, Any], repairs: Sequence[str]) -> None:
         try:
             reports.append(_report(document, repairs))
         except UnreadableError as error:
             # A server that is stopped between two tests reports a test that never began.
-            (idle if "test_start" not in member(document, "start") and _is_cut_short(str(document.get("error"))) else faults).append(
+            (unbegun if "test_start" not in member(document, "start") and _is_cut_short(str(document.get("error"))) else faults).append(
                 str(error)
             )
 
@@ -108,13 +108,13 @@ def _reports(data: bytes) -> tuple[list[Iperf3Report], list[str], list[str]]:
             reports += of_text
             faults += [f"line {piece.line}: {piece.fault}"] if piece.fault else wrong
             if not (piece.fault or of_text or wrong) and (rest := _FRAME.sub("", piece.text).strip()):
-                around.append(f"text around the report, line {piece.line}: {rest[:80]!r}")
+                other_text.append(f"text around the report, line {piece.line}: {rest[:80]!r}")
         elif not after_server:
             take(piece.document, piece.repairs)
         after_server = piece.text.endswith(_TEXT_OF_SERVER)
     for document, repairs in stream.rest():
         take(document, repairs)
-    return reports, faults if reports else [*faults, *idle], around
+    return reports, faults if reports else [*faults, *unbegun], other_text
 
 
 def _report(document: Mapping[str, Any], repairs: Sequence[str]) -> Iperf3Report:
@@ -137,17 +137,17 @@ def _report(document: Mapping[str, Any], repairs: Sequence[str]) -> Iperf3Report
         "omit_s": _whole(test, "omit"),
         "duration_s": _whole(test, "duration"),
     }
-    asked |= {name: value for name, key in _ALSO.items() if (value := _whole(test, key) or _whole(start, key))}
-    whys = [repair for result in results.values() for repair in result.repairs]
-    whys += [f"half of a test in both directions is missing: {fault}" for fault in faults]
-    whys += [f"it was cut short: {error}"] if error else []
+    asked |= {name: value for name, key in _OTHER_SETTINGS.items() if (value := _whole(test, key) or _whole(start, key))}
+    all_repairs = [repair for result in results.values() for repair in result.repairs]
+    all_repairs += [f"half of a test in both directions is missing: {fault}" for fault in faults]
+    all_repairs += [f"it was cut short: {error}"] if error else []
     return Iperf3Report(
         figures=places_of(figures, is_both=is_both),
         asked=asked,
         is_server=is_server,
         test_ids=ids_of(start.get("cookie"), _ends(start)),
         seconds=[_row(i, way, result, is_both=is_both) for way, result in results.items() for i in result.intervals],
-        repairs=tuple(dict.fromkeys(whys)),
+        repairs=tuple(dict.fromkeys(all_repairs)),
         below_zero="; ".join(result.below_zero for result in results.values() if result.below_zero),
         facts={"iperf3_version": first.version},
         started=moment(number(member(start, "timestamp"), "timesecs")),
@@ -156,7 +156,7 @@ def _report(document: Mapping[str, Any], repairs: Sequence[str]) -> Iperf3Report
     )
 
 
-_ALSO = {
+_OTHER_SETTINGS = {
     "rate_bps": "target_bitrate",
     "length_bytes": "blksize",
     "bytes": "bytes",

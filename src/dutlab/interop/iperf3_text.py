@@ -75,13 +75,13 @@ def reports_of(text: str) -> tuple[list[Iperf3Report], list[str]]:
     text = unstamped(text.replace("\r\n", "\n").replace("\r", "\n"))
     text = _SERVER_OUTPUT.sub("", text)
     early = _ERROR.match(text)  # in a file with both streams, standard error of a single test comes before its lines
-    begins = [found.start() for found in _TEST.finditer(text)]
+    begins = [reports.start() for reports in _TEST.finditer(text)]
     begins = [0, *begins] if not begins or begins[0] > 0 else begins
     begins += [b + more for b, end in zip(begins, [*begins[1:], len(text)], strict=True) for more in _further(text[b:end])]
     begins.sort()
     parts = [(before, begin, text[begin:end]) for before, begin, end in zip([0, *begins], begins, [*begins[1:], len(text)], strict=False)]
     whole = {begin for _, begin, part in parts if any(lines_of(part))}
-    found, faults = list[Iperf3Report](), list[str]()
+    reports, faults = list[Iperf3Report](), list[str]()
     for before, begin, part in parts:
         if begin not in whole:
             # A server that is stopped between two tests does not cut a test short.
@@ -90,10 +90,10 @@ def reports_of(text: str) -> tuple[list[Iperf3Report], list[str]]:
         commands = _COMMAND.findall(text[max(before, begin - _COMMAND_IS_WITHIN) : begin])
         error = early if early and len(whole) == 1 and _is_cut_short(early) else _ERROR.search(part)
         try:
-            found.append(_report(part, _options(commands[-1]) if commands else {}, error))
+            reports.append(_report(part, _options(commands[-1]) if commands else {}, error))
         except UnreadableError as unreadable:
             faults.append(str(unreadable))
-    return found, faults
+    return reports, faults
 
 
 def _further(text: str) -> Iterator[int]:
@@ -155,7 +155,7 @@ def _report(text: str, options: Mapping[str, Value], error: re.Match[str] | None
         "streams": len(streams) // len(ways) or None,
         "omit_s": omitted,
         "duration_s": round(lasted_s) or round(lasted_s, 1),
-    } | _said_of(text, fields, options)
+    } | _settings_of(text, fields, options)
     ends = [end for _, *of in _STREAM.findall(text)[:1] for end in ((of[0], of[1]), (of[2], of[3]))]
     return Iperf3Report(
         whole, asked, is_server, ids_of(fields.get("cookie"), ends), seconds, tuple(repairs), below,
@@ -229,15 +229,15 @@ class _Way:
             whole = list({line.stream: line for line in lines}.values())
             if not whole or len(whole) < self._streams:
                 return None
-        told = [line.datagrams for line in whole if line.datagrams is not None]
-        again = [line.retransmits for line in whole if line.retransmits is not None] if not told else []
+        datagrams = [line.datagrams for line in whole if line.datagrams is not None]
+        again = [line.retransmits for line in whole if line.retransmits is not None] if not datagrams else []
         return _Total(
             sum(line.bps for line in whole),
             max(line.to_s for line in whole),
             sum(again) if again else None,
-            sum(d.jitter_ns for d in told) / len(told) if told else None,
-            sum(d.counted_lost for d in told),
-            sum(d.total for d in told),
+            sum(d.jitter_ns for d in datagrams) / len(datagrams) if datagrams else None,
+            sum(d.counted_lost for d in datagrams),
+            sum(d.total for d in datagrams),
         )
 
     def _mean(self) -> float:
@@ -275,7 +275,7 @@ def _ways(text: str, lines: Sequence[TextLine], sums: set[int], *, is_server: bo
     return {REVERSE if back else FORWARD: list(lines)}
 
 
-def _said_of(text: str, said: Mapping[str, str], options: Mapping[str, Value]) -> dict[str, Value]:
+def _settings_of(text: str, found_fields: Mapping[str, str], options: Mapping[str, Value]) -> dict[str, Value]:
     """Return the requested settings: from `-V`, else from the command line."""
     asked: dict[str, Value] = {k: v for k, v in options.items() if k != "congestion"}
     if match := _VERBOSE.search(text):
@@ -283,7 +283,7 @@ def _said_of(text: str, said: Mapping[str, str], options: Mapping[str, Value]) -
             "protocol": match["protocol"].lower(), "streams": int(match["streams"]), "length_bytes": int(match["length"]),
             "omit_s": int(match["omit"]), "duration_s": int(match["seconds"]),
         }  # fmt: skip
-    if rate := float(said.get("rate", 0)):
+    if rate := float(found_fields.get("rate", 0)):
         asked["rate_bps"] = rate
     return asked
 

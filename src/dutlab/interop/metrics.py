@@ -92,12 +92,12 @@ class RunMetrics:
 
     def _take_in(self) -> None:
         try:
-            anew, events = self._tail.new()
+            was_replaced, events = self._tail.new()
         except UnfitFile as error:
             raise InputError(error.what, remedy=error.remedy) from error
         except OSError as error:
             raise InputError(f"{self._run}: has no events: {error.strerror}", remedy="name the folder of a run that has begun") from error
-        if anew:
+        if was_replaced:
             self._begin()
         for event in events:
             try:

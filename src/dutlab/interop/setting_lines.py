@@ -23,21 +23,21 @@ def settings_of(name: str, data: bytes) -> dict[str, str]:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(f"{name}: not a text in UTF-8: {error}") from error
-    found, faults = dict[str, str](), list[str]()
+    settings, faults = dict[str, str](), list[str]()
     for where, key, value in _of_json(name, text) if text.lstrip().startswith("{") else _of_lines(name, text):
         if not key or not value:
             faults.append(f"{where}: write NAME: VALUE")
         elif len(key) > LONGEST or len(value) > LONGEST:
             faults.append(f"{where}: a name and a value have at most {LONGEST} characters")
-        elif found.setdefault(key, value) != value:
+        elif settings.setdefault(key, value) != value:
             faults.append(f"{where}: {key} has two values")
-    if not found and not faults:
+    if not settings and not faults:
         faults.append(f"{name}: has no settings")
-    if len(found) > MOST_SETTINGS:
-        faults.append(f"{name}: has {len(found)} settings, more than {MOST_SETTINGS}")
+    if len(settings) > MOST_SETTINGS:
+        faults.append(f"{name}: has {len(settings)} settings, more than {MOST_SETTINGS}")
     if faults:
         raise InputError("; ".join(faults[:20]), remedy="write a setting a line, as in `Core Performance Boost: enabled`")
-    return found
+    return settings
 
 
 def _of_lines(name: str, text: str) -> Iterator[tuple[str, str, str]]:

@@ -76,9 +76,9 @@ sleep 60
 """
 
 
-def door(role: str, namespace: str) -> sshd.Door:
+def ssh_server(role: str, namespace: str) -> sshd.SshServer:
     """Return the address of the guest inside its namespace."""
-    return sshd.Door(role, namespace, _FAR, namespace)
+    return sshd.SshServer(role, namespace, _FAR, namespace)
 
 
 @dataclass(frozen=True)

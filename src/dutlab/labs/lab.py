@@ -340,8 +340,8 @@ async def _build(machine: LocalHost, plan: LabDescription, state: LabState, fold
 async def _boot(plan: LabDescription, state: LabState, folder: StateFolder) -> list[str]:
     """Boot the hosts with their own kernel; return notes. Raises LabError, HostError."""
     ours = {role: state.namespaces[role] for role in plan.settings.guests}
-    doors = [guest.door(role, namespace) for role, namespace in ours.items()]
-    await run_to_end(asyncio.to_thread(sshd.write_files, folder.ssh_folder(state.label), doors))
+    servers = [guest.ssh_server(role, namespace) for role, namespace in ours.items()]
+    await run_to_end(asyncio.to_thread(sshd.write_files, folder.ssh_folder(state.label), servers))
     guests = [
         guest.Guest(
             label=state.label,
@@ -370,9 +370,9 @@ async def _open_doors(machine: LocalHost, state: LabState, folder: StateFolder) 
     await _sh(NetnsHost(CONDUCTOR, far), recipe.management_script(theirs))
     for role, address in ours.items():
         await _sh(NetnsHost(role, state.namespaces[role]), recipe.management_script({"mgmt": address}))
-    doors = [sshd.Door(role, state.namespaces[role], str(address.ip), far) for role, address in ours.items()]
-    await run_to_end(asyncio.to_thread(sshd.write_files, folder.ssh_folder(state.label), doors))
-    await sshd.start(folder.ssh_folder(state.label), doors, nice=state.nice)
+    servers = [sshd.SshServer(role, state.namespaces[role], str(address.ip), far) for role, address in ours.items()]
+    await run_to_end(asyncio.to_thread(sshd.write_files, folder.ssh_folder(state.label), servers))
+    await sshd.start(folder.ssh_folder(state.label), servers, nice=state.nice)
 
 
 async def _priority(machine: LocalHost) -> int:

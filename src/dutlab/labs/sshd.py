@@ -29,7 +29,7 @@ _MADE = "made-privsep"
 
 
 @dataclass(frozen=True)
-class Door:
+class SshServer:
     """ssh server of one role: where it listens, and the namespace from which that address is reached."""
 
     role: str
@@ -43,7 +43,7 @@ def config_file(folder: Path) -> Path:
     return folder / "config"
 
 
-def write_files(folder: Path, doors: Sequence[Door]) -> None:
+def write_files(folder: Path, servers: Sequence[SshServer]) -> None:
     """Write keys, known_hosts and configurations, readable by this user only. Raises OSError."""
     import asyncssh  # noqa: PLC0415 -- labs without ssh do not need it
 
@@ -53,37 +53,37 @@ def write_files(folder: Path, doors: Sequence[Door]) -> None:
     _secret(folder / "client", client.export_private_key())
     _secret(folder / "authorized_keys", client.export_public_key())
     known = []
-    for door in doors:
-        key = asyncssh.generate_private_key("ssh-ed25519", comment=f"dutlab lab {door.role}")
-        _secret(folder / f"host-{door.role}", key.export_private_key())
-        known.append(f"{door.address} {key.export_public_key().decode()}")
-        _secret(folder / f"sshd-{door.role}.conf", _server_config(folder, door).encode())
+    for server in servers:
+        key = asyncssh.generate_private_key("ssh-ed25519", comment=f"dutlab lab {server.role}")
+        _secret(folder / f"host-{server.role}", key.export_private_key())
+        known.append(f"{server.address} {key.export_public_key().decode()}")
+        _secret(folder / f"sshd-{server.role}.conf", _server_config(folder, server).encode())
     _secret(folder / "known_hosts", "".join(known).encode())
-    _secret(config_file(folder), "".join(_client_config(folder, door) for door in doors).encode())
+    _secret(config_file(folder), "".join(_client_config(folder, server) for server in servers).encode())
 
 
-async def start(folder: Path, doors: Sequence[Door], *, nice: int = 0) -> None:
+async def start(folder: Path, servers: Sequence[SshServer], *, nice: int = 0) -> None:
     """Start every server with `nice`, and wait until it listens. Raises HostError, LabError."""
     program = shutil.which("sshd", path="/usr/sbin:/usr/local/sbin:/sbin")
     if program is None:
         raise LabError("sshd is not installed", remedy="install openssh-server")
     await asyncio.to_thread(_make_privsep, folder)
     machine = LocalHost("lab")
-    for door in doors:
+    for server in servers:
         # The new session comes before sshd becomes a daemon: at the end of a command all processes of its group are killed.
-        where = ["nice", "-n", str(nice), "ip", "netns", "exec", door.namespace, "setsid", "--wait"]
-        await machine.run([*where, program, "-f", str(folder / f"sshd-{door.role}.conf"), "-E", str(folder / f"{door.role}.log")])
-    await asyncio.gather(*(_listening(folder, door) for door in doors))
+        where = ["nice", "-n", str(nice), "ip", "netns", "exec", server.namespace, "setsid", "--wait"]
+        await machine.run([*where, program, "-f", str(folder / f"sshd-{server.role}.conf"), "-E", str(folder / f"{server.role}.log")])
+    await asyncio.gather(*(_listening(folder, server) for server in servers))
 
 
-async def _listening(folder: Path, door: Door) -> None:
+async def _listening(folder: Path, server: SshServer) -> None:
     try:
         async with own_timeout(STARTS_S):
-            while not (folder / f"{door.role}.pid").exists():  # noqa: ASYNC110 written once it listens; a file has no event
+            while not (folder / f"{server.role}.pid").exists():  # noqa: ASYNC110 written once it listens; a file has no event
                 await asyncio.sleep(0.01)
     except TimeoutError:
-        output = (folder / f"{door.role}.log").read_text(encoding="utf-8", errors="replace")
-        raise LabError(f"sshd of {door.role} does not listen: {reason_in(output) or 'it printed nothing'}") from None
+        output = (folder / f"{server.role}.log").read_text(encoding="utf-8", errors="replace")
+        raise LabError(f"sshd of {server.role} does not listen: {reason_in(output) or 'it printed nothing'}") from None
 
 
 def remove(folder: Path) -> None:
@@ -110,15 +110,15 @@ def _any_sshd() -> bool:
     return False
 
 
-def _server_config(folder: Path, door: Door) -> str:
+def _server_config(folder: Path, server: SshServer) -> str:
     # SHLVL keeps Debian's bash from reading the user's .bashrc for each command (its SSH_SOURCE_BASHRC): the lab is the same for all users.
     # StrictModes checks all parent folders and refuses those in /tmp; this folder is private in any place.
     return f"""\
 Port {PORT}
-ListenAddress {door.address}
-HostKey {folder}/host-{door.role}
+ListenAddress {server.address}
+HostKey {folder}/host-{server.role}
 AuthorizedKeysFile {folder}/authorized_keys
-PidFile {folder}/{door.role}.pid
+PidFile {folder}/{server.role}.pid
 PasswordAuthentication no
 KbdInteractiveAuthentication no
 PermitRootLogin prohibit-password
@@ -131,10 +131,10 @@ SetEnv SHLVL=2
 """
 
 
-def _client_config(folder: Path, door: Door) -> str:
+def _client_config(folder: Path, server: SshServer) -> str:
     return f"""\
-Host {door.role}
-  HostName {door.address}
+Host {server.role}
+  HostName {server.address}
   Port {PORT}
   User root
   IdentityFile {folder}/client
@@ -145,7 +145,7 @@ Host {door.role}
   ConnectTimeout 30
   ServerAliveInterval 5
   ServerAliveCountMax 3
-  ProxyCommand ip netns exec {door.via} {sys.executable} -I -S {relay.__file__} %h %p
+  ProxyCommand ip netns exec {server.via} {sys.executable} -I -S {relay.__file__} %h %p
 """
 
 

@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from dutlab.errors import MeasurementError
+from dutlab.methods.flow import Flow
 from dutlab.methods.ledger import failed_frames, made_frames, starved
-from dutlab.methods.ports import AtLimit, Flow, Generator, LimitTrial, Offer, Row
+from dutlab.methods.ports import AtLimit, Generator, LimitTrial, Offer, Row
 
 
 def frames_at_limit(generator: Generator, offer: Offer) -> AtLimit:

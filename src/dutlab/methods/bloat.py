@@ -36,8 +36,9 @@ from dutlab.doubts import Doubt, DoubtKind
 from dutlab.ending import cancelled
 from dutlab.errors import MeasurementError
 from dutlab.methods.connection_ports import ConnectionLoad, ConnectionReport
+from dutlab.methods.flow import Flow, Histogram, TimedFlow
 from dutlab.methods.ledger import starved
-from dutlab.methods.ports import NO_TIME, Bench, Flow, Histogram, IPAddress, Measured, Offer, Outcome, Row, TimedFlow, ToolReading
+from dutlab.methods.ports import NO_TIME, Bench, IPAddress, Measured, Offer, Outcome, Row, ToolReading
 from dutlab.methods.transfer_ports import TransferLoad, TransferReport
 from dutlab.plan.cell import Cell
 from dutlab.spec.mixes import frame_mix
@@ -105,7 +106,7 @@ async def measure(bench: Bench, cell: Cell) -> Measured:
     try:
         loaded = await probes.phase(Seconds(float(setting.duration_s)), warmup=Seconds(float(setting.ramp_s)), drain=DRAIN)
         if sending.done():
-            sending.result()  # raises what ended it
+            sending.result()  # raises the error that ended it
         after = await probes.offer(Seconds(spare_s + setting.settle_s), drain=DRAIN)
         report = await sending
     finally:

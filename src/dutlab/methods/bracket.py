@@ -1,6 +1,6 @@
 """Search for the largest whole number for which a condition holds: double until it fails, then halve the gap.
 
-An expected answer is tried right after the first number, then the number just above it: three trials if it is correct.
+An guess answer is tried right after the first number, then the number just above it: three trials if it is correct.
 """
 
 from __future__ import annotations
@@ -17,17 +17,22 @@ class Bracket:
     failed_from: int | None
 
 
-async def bracket(holds: Callable[[int], Awaitable[bool]], *, first: int, most: int, resolution: float, said: int | None = None) -> Bracket:
+async def bracket(
+    holds: Callable[[int], Awaitable[bool]], *, first: int, most: int, resolution: float, guess: int | None = None
+) -> Bracket:
     """Search between `first` and `most`, until the bounds differ by at most `resolution` of the lower one.
 
-    `said` is the expected answer; it may be wrong.
+    `guess` is the expected answer; it may be wrong.
     """
     good, tried = 0, min(first, most)
     while await holds(tried):
         good = tried
         if tried >= most:
             return Bracket(good, None)
-        tried = min(good * 2 if said is None or good > said else said if good < said else said + max(1, int(said * resolution)), most)
+        tried = min(
+            good * 2 if guess is None or good > guess else guess if good < guess else guess + max(1, int(guess * resolution)),
+            most,
+        )
     bad = tried
     while bad - good > max(1, good * resolution):
         middle = (good + bad) // 2

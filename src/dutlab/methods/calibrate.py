@@ -22,9 +22,10 @@ from dataclasses import dataclass, replace
 from dutlab.choices import Rig
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import MeasurementError
+from dutlab.methods.flow import Flow
 from dutlab.methods.ledger import failed_frames, made_frames
-from dutlab.methods.ports import Flow, Offer
 from dutlab.methods.ports import Generator as Sender
+from dutlab.methods.ports import Offer
 from dutlab.spec.generators import ENGINE, Generator, GeneratorModel
 from dutlab.spec.mixes import Mix
 from dutlab.spec.traffic import Directions

@@ -25,7 +25,8 @@ from dutlab.errors import MachineTooBusy, MeasurementError
 from dutlab.methods.bracket import bracket
 from dutlab.methods.connection_ports import FAILURES, ConnectionLoad, ConnectionReport, Connections, Percentiles, ProxyEnd
 from dutlab.methods.dut_tables import StateTable
-from dutlab.methods.ports import AtLimit, Bench, Flow, LimitTrial, Measured, Offer, Outcome, Row, Table
+from dutlab.methods.flow import Flow
+from dutlab.methods.ports import AtLimit, Bench, LimitTrial, Measured, Offer, Outcome, Row, Table
 from dutlab.methods.search import method as search
 from dutlab.methods.search.account import doubts
 from dutlab.methods.search.request import Search
@@ -49,7 +50,7 @@ async def measure(bench: Bench, cell: Cell) -> Measured:
     """Run the tests of the setting. Raises InputError, HostError, ToolMissing, ToolFailed; MeasurementError if no test has a result."""
     setting, link = cell.setting_as(ConnectionsSetting), cell.links[0]
     if bench.connections is None:
-        raise MeasurementError("nothing makes TCP connections on this testbed", remedy="name hosts of Linux at both ends of the link")
+        raise MeasurementError("nothing makes TCP connections on this testbed", remedy="name Linux hosts at both ends of the link")
     trials = _Trials(bench.connections, bench.states, setting, link)
     figures, tables, notes, failed = dict[str, float](), dict[str, Table](), list[str](), list[str]()
     search_doubts: tuple[Doubt, ...] = ()
@@ -116,7 +117,7 @@ async def _search(trials: _Trials, setting: ConnectionsSetting) -> Search:
     if room is not None and room / setting.trial_s < highest:
         highest, why = (
             room / setting.trial_s,
-            f"the rate at which a trial of {setting.trial_s:g} s begins {room} connections, as many as it may",
+            f"the rate at which a trial of {setting.trial_s:g} s begins {room} connections, the most that fit into the DUT's table",
         )
     goal = Goal(
         GOAL, setting.failed_ratio, 0.0, setting.trial_s, setting.trial_s, width=max(setting.width_ratio, setting.failed_ratio),
@@ -305,7 +306,7 @@ class _Trials:
                 "answers with another status than 200: " + ", ".join(f"{count} of {of}" for of, count in sorted(self.statuses.items()))
             )
         if self.tls_error:
-            notes.append(f"TLS failed, the last time because: {self.tls_error}")
+            notes.append(f"TLS failed; the last error: {self.tls_error}")
         if self.why:
             notes.append(f"the source had no socket or port for some connections: {self.why}")
         return notes
@@ -321,5 +322,5 @@ class _Trials:
             f"clients completed {clients['connections']} to the proxy"
         )
         if servers["bytes"] < clients["bytes"]:
-            alone = 1 - servers["bytes"] / clients["bytes"]
-            yield f"{alone:.2%} of the bytes that clients got were the proxy's own, as from a cache: the server did not send them"
+            cached_share = 1 - servers["bytes"] / clients["bytes"]
+            yield f"{cached_share:.2%} of the bytes that clients received came from the proxy, as from a cache, and not from the server"

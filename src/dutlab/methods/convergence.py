@@ -37,8 +37,9 @@ from statistics import fmean, median_low
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import InputError, MeasurementError
 from dutlab.methods.dut_ports import DutChange
+from dutlab.methods.flow import Flow
 from dutlab.methods.ledger import doubts_of, failed_frames, made_frames, starved
-from dutlab.methods.ports import Bench, Flow, Measured, Offer, OfferedStream, Outcome, Row, flow_of_stream
+from dutlab.methods.ports import Bench, Measured, Offer, OfferedStream, Outcome, Row, flow_of_stream
 from dutlab.methods.reconf import NOT_BACK, Sleep, under_load
 from dutlab.plan.cell import Cell
 from dutlab.spec.traffic import FlowSet, Traffic
@@ -213,14 +214,14 @@ def _reasons(of: _Occurrence) -> Iterator[tuple[str, str]]:
     yield from ((of.part, f"{why} ({flows} of {len(of.rows)} flows, event {of.number})") for why, flows in counted.items() if why)
 
 
-def _figures(load: _Load, found: Sequence[_Occurrence]) -> dict[str, float]:
-    figures = {"command_ns": median_low(of.change.took_s * _NS for of in found)}
+def _figures(load: _Load, occurrences: Sequence[_Occurrence]) -> dict[str, float]:
+    figures = {"command_ns": median_low(of.change.took_s * _NS for of in occurrences)}
     for name in ("lost_frames", "duplicated_frames", "reordered_frames"):
-        if (values := [_sum(of.rows, name) for of in found]) and None not in values:
+        if (values := [_sum(of.rows, name) for of in occurrences]) and None not in values:
             figures[name] = median_low(value for value in values if value is not None)
-    if any(row["why"] for of in found for row in of.rows):
+    if any(row["why"] for of in occurrences for row in of.rows):
         return figures
-    losses = [[ns for row in of.rows if (ns := _number(row, "route_loss_ns")) is not None] for of in found]
+    losses = [[ns for row in of.rows if (ns := _number(row, "route_loss_ns")) is not None] for of in occurrences]
     figures["lossless_ratio"] = sum(not of for of in losses) / len(losses)
     figures["affected_ratio"] = median_low(len(of) / load.setting.flow_count for of in losses)
     if not all(losses):  # an event without loss has no times: it was shorter than the gap between two frames, or affected no flow
@@ -235,10 +236,10 @@ def _figures(load: _Load, found: Sequence[_Occurrence]) -> dict[str, float]:
         "instant_error_ns": _widest,
     }
     for name, of_rows in instants.items():
-        values = [of_rows(of.rows) for of in found]
+        values = [of_rows(of.rows) for of in occurrences]
         if None not in values:
             figures[name] = (max if name == "instant_error_ns" else median_low)(value for value in values if value is not None)
-    rates = [_rate_derived(load, of) for of in found]
+    rates = [_rate_derived(load, of) for of in occurrences]
     if None not in rates:
         figures["full_rate_ns"] = median_low(ns for ns in rates if ns is not None)
     return figures
@@ -325,5 +326,5 @@ def _doubts(load: _Load, quiet: Outcome, outcomes: Sequence[Outcome]) -> Iterato
     if down := next((o.link_lost for o in outcomes if o.link_lost), ""):
         yield Doubt(DoubtKind.LINK_WENT_DOWN, down, load.link)
     offer = replace(load.offer, rate=Pps(load.flow_pps))
-    found = [d for o in outcomes for d in (*o.doubts, *(d for flow in o.flows for d in doubts_of(offer, flow)))]
-    yield from {(doubt.kind, doubt.about): doubt for doubt in found}.values()
+    all_doubts = [d for o in outcomes for d in (*o.doubts, *(d for flow in o.flows for d in doubts_of(offer, flow)))]
+    yield from {(doubt.kind, doubt.about): doubt for doubt in all_doubts}.values()

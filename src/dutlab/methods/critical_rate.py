@@ -11,7 +11,7 @@ Figures of each link, under the label of all links that are loaded at once:
     target_loss_ratio, trials
 
 The record's table `critical` has each trial and the estimate after it. The interval of the figures may be wider than that after the last
-trial, because it includes what all trials show together. A doubt reports losses that cluster in time.
+trial, because it is computed from all trials together. A doubt reports losses that cluster in time.
 """
 
 from __future__ import annotations
@@ -83,12 +83,12 @@ async def measure(bench: Bench, cell: Cell, highest: Offer, target: float) -> Me
     )
 
 
-def _next_rate(number: int, most: float, found: Critical | None) -> float:
-    if found is None:
+def _next_rate(number: int, most: float, estimate: Critical | None) -> float:
+    if estimate is None:
         return most * HALF
     if number == 1:
         return most
-    by_turns = (found.high_pps, found.pps, found.low_pps)
+    by_turns = (estimate.high_pps, estimate.pps, estimate.low_pps)
     return min(most, by_turns[number % len(by_turns)])
 
 
@@ -102,20 +102,20 @@ def _trial(outcome: Outcome) -> LoadTrial:
     return LoadTrial(sum(made_frames(flow) for flow in flows) / seconds, seconds, float(lost))
 
 
-def _row(number: int, trial: LoadTrial, found: Critical) -> Row:
+def _row(number: int, trial: LoadTrial, estimate: Critical) -> Row:
     return {
         "trial": float(number + 1),
         "load_pps": trial.load_pps,
         "offered_s": trial.seconds,
         "lost_frames": trial.lost_frames,
         "loss_ratio": trial.lost_frames / (trial.load_pps * trial.seconds),
-        "critical_pps": found.pps,
-        "low_pps": found.low_pps,
-        "high_pps": found.high_pps,
+        "critical_pps": estimate.pps,
+        "low_pps": estimate.low_pps,
+        "high_pps": estimate.high_pps,
     }
 
 
-def _figures(found: Critical, target: float, trials: int) -> dict[str, float]:
-    figures = {"critical_pps": found.pps, "critical_low_pps": found.low_pps, "critical_high_pps": found.high_pps}
-    figures |= {part_figure(name, "critical_pps"): value for name, value in found.by_curve.items()}
+def _figures(estimate: Critical, target: float, trials: int) -> dict[str, float]:
+    figures = {"critical_pps": estimate.pps, "critical_low_pps": estimate.low_pps, "critical_high_pps": estimate.high_pps}
+    figures |= {part_figure(name, "critical_pps"): value for name, value in estimate.by_curve.items()}
     return figures | {"target_loss_ratio": target, "trials": float(trials)}

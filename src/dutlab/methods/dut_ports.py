@@ -49,7 +49,7 @@ class DutControl(Protocol):
         """Return the links on which real frames pass from source to sink, in any state. Send nothing else meanwhile. Raises HostError."""
 
     async def prepare(self, event: ConvergenceEvent) -> None:
-        """Read what recovery needs, which may take time. Raises InputError for an unknown host, HostError."""
+        """Read the facts that recovery needs, which may take time. Raises InputError for an unknown host, HostError."""
 
     async def fail(self, event: ConvergenceEvent) -> DutChange:
         """Make a path fail, after prepare(). Raises HostError."""

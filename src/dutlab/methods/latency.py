@@ -23,8 +23,9 @@ from dataclasses import dataclass
 from dutlab.doubts import Doubt
 from dutlab.errors import MeasurementError
 from dutlab.methods.carrying import carrying
+from dutlab.methods.flow import Flow, Latency, TimedFlow
 from dutlab.methods.ledger import doubts_of, doubts_of_length, failed_frames, made_frames, negative_loss, starved
-from dutlab.methods.ports import Bench, Flow, Latency, Measured, Offer, Outcome, Row, TimedFlow
+from dutlab.methods.ports import Bench, Measured, Offer, Outcome, Row
 from dutlab.methods.search.method import find
 from dutlab.methods.search.request import Search
 from dutlab.plan.cell import Cell
@@ -41,7 +42,7 @@ class Reference:
     """Rate of each link that shares are of, and its source."""
 
     rate: Pps
-    said: str
+    source: str
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ async def measure(bench: Bench, cell: Cell) -> Measured:
     setting = cell.setting_as(LatencySetting)
     bench = carrying(bench, setting.traffic)
     reference, doubts = await reference_of(bench, cell.links, setting)
-    points, notes = [], [f"the rate is {si(reference.rate, 'pps', 4)} a link, {reference.said}"]
+    points, notes = [], [f"the rate is {si(reference.rate, 'pps', 4)} a link, {reference.source}"]
     for percent in setting.shares_percent:
         rate = Pps(reference.rate * percent / 100) if percent else min(setting.idle_pps, reference.rate)
         if above := _above_line(bench, cell, setting.frame_size, rate):
@@ -93,7 +94,7 @@ async def measure(bench: Bench, cell: Cell) -> Measured:
         points.append(LatencyPoint(percent, offer, await bench.generator.offer(offer)))
     if not any(f.latency is not None for p in points for f in p.outcome.flows):
         raise MeasurementError("no latency is known: the clocks of sender and receiver may differ")
-    found = {link: _figures(points, link, reference) for link in cell.links}
+    figures = {link: _figures(points, link, reference) for link in cell.links}
     notes += [
         f"link {link}: there are no figures at {p.percent:g} %, which the generator did not make: {short}"
         for p in points
@@ -105,7 +106,7 @@ async def measure(bench: Bench, cell: Cell) -> Measured:
         d for p, f in flows for d in (*doubts_of(p.offer, f), *negative_loss(f))
     ]
     return Measured(
-        figures=found,
+        figures=figures,
         flows=tuple(f for _, f in flows),
         doubts=tuple(dict.fromkeys((*doubts, *trial_doubts, *(d for p in points[:1] for d in doubts_of_length(p.offer))))),
         raw={f"at-{p.percent:g}-{name}": data for p in points for name, data in p.outcome.raw.items()}

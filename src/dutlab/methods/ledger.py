@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dutlab.doubts import Doubt, DoubtKind
-from dutlab.methods.ports import Flow, Offer
+from dutlab.methods.flow import Flow
+from dutlab.methods.ports import Offer
 from dutlab.units import si
 
 RATE_TOLERANCE = 0.005

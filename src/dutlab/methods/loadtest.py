@@ -22,8 +22,9 @@ from dataclasses import dataclass, replace
 
 from dutlab.errors import InputError, MeasurementError
 from dutlab.methods.at_limit import frames_at_limit
+from dutlab.methods.flow import Flow
 from dutlab.methods.ledger import doubts_of, negative_loss
-from dutlab.methods.ports import AtLimit, Bench, Flow, Measured, Offer, Outcome, Row, Stretch, ToolReading
+from dutlab.methods.ports import AtLimit, Bench, Measured, Offer, Outcome, Row, Stretch, ToolReading
 from dutlab.methods.verify_traffic import send_until_confirmed
 from dutlab.plan.cell import Cell
 from dutlab.spec.workloads.loadtest import AT_LIMIT_S, LoadtestSetting

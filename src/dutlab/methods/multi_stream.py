@@ -14,8 +14,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dutlab.errors import MeasurementError
+from dutlab.methods.flow import Flow
 from dutlab.methods.ledger import doubts_of, doubts_of_length
-from dutlab.methods.ports import Bench, Flow, Measured, Offer, OfferedChain, OfferedStream, flow_of_stream
+from dutlab.methods.ports import Bench, Measured, Offer, OfferedChain, OfferedStream, flow_of_stream
 from dutlab.methods.sweep import rate_of
 from dutlab.plan.cell import Cell
 from dutlab.spec.workloads.multi_stream import MultiStreamSetting

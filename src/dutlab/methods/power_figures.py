@@ -225,7 +225,7 @@ def _temperatures(heat: Mapping[_Key, _Points], limits: Mapping[_Key, float], ro
 
 
 def _conditions(series: Mapping[_Key, _Points], units: Mapping[_Key, str], rows: Sequence[Row]) -> Iterable[Row]:
-    """Yield the mean of every temperature and fan in the last half of each phase: what else may change the watts."""
+    """Yield the mean of every temperature and fan in the last half of each phase, since these may change the watts too."""
     for key, points in sorted(series.items()):
         if units[key] in (CELSIUS, RPM) and not is_limit(key[2]):
             for row in rows:

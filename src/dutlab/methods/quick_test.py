@@ -13,8 +13,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from dutlab.methods.flow import Flow
 from dutlab.methods.ledger import doubts_of, failed_frames, made_frames, negative_loss, starved
-from dutlab.methods.ports import Bench, Flow, Measured, Offer
+from dutlab.methods.ports import Bench, Measured, Offer
 from dutlab.methods.search import method as search
 from dutlab.methods.search.request import search_of
 from dutlab.plan.cell import Cell
@@ -43,7 +44,7 @@ async def measure(bench: Bench, cell: Cell) -> Measured:
         ),
     )
     notes = [*measured.notes, *_of_scale(setting.scale)]
-    result = measured.found.results.get(GOAL) if measured.found is not None else None
+    result = measured.search.results.get(GOAL) if measured.search is not None else None
     if result is None or result.lower_pps is None:
         return replace(measured, notes=[*notes, "no latency at half load: no rate without loss was found to take half of"])
     offer = Offer(

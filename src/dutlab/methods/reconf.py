@@ -33,8 +33,9 @@ from dutlab.doubts import Doubt, DoubtKind
 from dutlab.ending import cancelled
 from dutlab.errors import InputError, MeasurementError
 from dutlab.methods.dut_ports import DutChange, DutControl
+from dutlab.methods.flow import Flow
 from dutlab.methods.ledger import doubts_of, failed_frames, made_frames, starved
-from dutlab.methods.ports import Bench, Flow, Generator, Measured, Offer, Outcome, Row
+from dutlab.methods.ports import Bench, Generator, Measured, Offer, Outcome, Row
 from dutlab.plan.cell import Cell
 from dutlab.spec.workloads.reconf import FAILURE, RELOAD, ReconfSetting
 from dutlab.subject import of_part

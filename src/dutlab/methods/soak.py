@@ -20,8 +20,9 @@ from dataclasses import dataclass
 
 from dutlab.errors import InputError, MeasurementError
 from dutlab.methods import critical_rate
+from dutlab.methods.flow import Flow
 from dutlab.methods.ledger import doubts_of, failed_frames, made_frames, negative_loss
-from dutlab.methods.ports import Bench, Flow, Measured, Offer, Outcome, Row
+from dutlab.methods.ports import Bench, Measured, Offer, Outcome, Row
 from dutlab.plan.cell import Cell
 from dutlab.spec.workloads.soak import SoakSetting
 from dutlab.stats.events import LossEvent, longest_clean, loss_events, with_late

@@ -14,8 +14,9 @@ from functools import partial
 from dutlab.doubts import Doubt
 from dutlab.errors import InputError, MeasurementError
 from dutlab.methods.dut_ports import PowerControl, Readings, SensedValue
+from dutlab.methods.flow import Flow
 from dutlab.methods.ledger import doubts_of, failed_frames, made_frames
-from dutlab.methods.ports import Bench, Flow, Measured, Offer, Outcome, Row, ToolReading
+from dutlab.methods.ports import Bench, Measured, Offer, Outcome, Row, ToolReading
 from dutlab.plan.cell import Cell
 from dutlab.spec.workloads.soak_power import PowerPhase, SoakPowerSetting
 from dutlab.stats.series import stands_still

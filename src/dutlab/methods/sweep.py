@@ -22,8 +22,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from dutlab.errors import InputError, MeasurementError
+from dutlab.methods.flow import Flow, Latency
 from dutlab.methods.ledger import doubts_of, doubts_of_length
-from dutlab.methods.ports import Bench, Flow, Generator, Latency, Measured, Offer
+from dutlab.methods.ports import Bench, Generator, Measured, Offer
 from dutlab.plan.cell import Cell
 from dutlab.spec.mixes import Mix
 from dutlab.spec.rates import Rate

@@ -100,15 +100,15 @@ class Undisturbed:
         self._disturbed += bool(why)
         return replace(outcome, disturbed=why)
 
-    def _why(self, offer: Offer, outcome: Outcome, found: Mapping[str, Interference]) -> str:
-        if (why := disturbed_load(found)) or offer.lossy or (offer.rate is None and not offer.profile):
+    def _why(self, offer: Offer, outcome: Outcome, interference: Mapping[str, Interference]) -> str:
+        if (why := disturbed_load(interference)) or offer.lossy or (offer.rate is None and not offer.profile):
             return why
         flows = outcome.flows
         seconds = max((f.sent_seconds for f in flows), default=0.0)
         lost, refused = sum(max(0, f.lost_frames) for f in flows), sum(f.backpressure_frames for f in flows)
         by_rig = sum(n for f in flows for place, n in f.places.items() if place in self.rig_places)
         return explains_loss(
-            found,
+            interference,
             failed_frames=max(0, sum(map(failed_frames, flows))),
             made_pps=sum(map(made_frames, flows)) / seconds if seconds else 0.0,
             by_rig=lost > 0 and by_rig >= lost and not refused,

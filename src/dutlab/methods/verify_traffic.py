@@ -36,15 +36,15 @@ async def send_until_confirmed(bench: Bench, cell: Cell, offer: Offer, rate: Pps
         while not answer.done():
             counted = _words(await generator.offer(steady))
             await asyncio.sleep(0)  # the answer is also taken if the generator never waits
-        said = answer.result()
+        reply = answer.result()
     finally:
         answer.cancel()
         with suppress(asyncio.CancelledError, InputError):
             await answer
-    if said.strip().lower() in _STOPS:
+    if reply.strip().lower() in _STOPS:
         raise MeasurementError(f"stopped by the person who looked at the traffic before the ramp ({counted})")
-    bench.seen[key] = said
-    return f"a person looked at the traffic before the ramp ({counted}) and answered: {said}"
+    bench.seen[key] = reply
+    return f"a person looked at the traffic before the ramp ({counted}) and answered: {reply}"
 
 
 def _words(outcome: Outcome) -> str:

@@ -51,12 +51,12 @@ def disturbed(cell: Sequence[Interferences]) -> tuple[str, ...]:
     return tuple("; ".join(filter(None, (_of_host(host, interference, least[host]) for host, interference in t.items()))) for t in cell)
 
 
-def disturbed_load(found: Interferences) -> str:
+def disturbed_load(interferences: Interferences) -> str:
     """Return why one load inside a trial is disturbed; there is no other load to compare it with."""
-    return "; ".join(filter(None, (_of_host(host, of, of.wait_share, MOST_TAKEN_OF_LOAD) for host, of in found.items())))
+    return "; ".join(filter(None, (_of_host(host, of, of.wait_share, MOST_TAKEN_OF_LOAD) for host, of in interferences.items())))
 
 
-def explains_loss(found: Interferences, *, failed_frames: int, made_pps: float, by_rig: bool) -> str:
+def explains_loss(interferences: Interferences, *, failed_frames: int, made_pps: float, by_rig: bool) -> str:
     """Return how other work can have caused all of a trial's loss; empty if it cannot.
 
     It can if the failed frames are no more than those that arrived while our threads were kept waiting. `by_rig`: counters show that the
@@ -64,7 +64,7 @@ def explains_loss(found: Interferences, *, failed_frames: int, made_pps: float, 
     """
     if failed_frames <= 0:
         return ""
-    for host, of_host in found.items():
+    for host, of_host in interferences.items():
         taken_s, share = of_host.taken_s or 0.0, of_host.taken_share or 0.0
         if taken_s > 0 and (by_rig or share >= LEAST_TAKEN_FOR_LOSS) and failed_frames <= made_pps * taken_s:
             return (

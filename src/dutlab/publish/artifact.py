@@ -9,7 +9,7 @@
     SHA256SUMS                 digests, for sha256sum
     provenance.json(.sig)      in-toto statement on all of these files, and its signature
 
-The same runs and options give the same bytes: no time of making, sorted names. Only another zlib may compress differently.
+Equal runs and options give equal bytes: names are sorted, and no time of creation is stored. Only another zlib may compress differently.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class MadeArtifact:
     claims: int
     files: int
     notes: tuple[str, ...]
-    """What its maker should know, in sentences."""
+    """Notes for its author, in sentences."""
 
 
 def make_artifact(runs: Sequence[Path], asked: ArtifactRequest) -> MadeArtifact:
@@ -209,18 +209,18 @@ def _add_packages(stage: Path, wheel: Path | None) -> str:
 
 def _libraries() -> dict[str, str]:
     """Return the installed packages that dutlab needs, with those that they need, by name."""
-    found, left = dict[str, str](), ["dutlab"]
+    versions, left = dict[str, str](), ["dutlab"]
     while left:
         try:
             of = packages.distribution(left.pop())
         except packages.PackageNotFoundError:
             continue  # for another system or an extra
         name = re.sub(r"[-_.]+", "-", of.metadata["Name"]).lower()
-        if name not in found:
-            found[name] = of.version
+        if name not in versions:
+            versions[name] = of.version
             left += [re.split(r"[^A-Za-z0-9._-]", need, maxsplit=1)[0] for need in of.requires or () if "extra ==" not in need]
-    found.pop("dutlab", None)
-    return found
+    versions.pop("dutlab", None)
+    return versions
 
 
 def _crate(asked: ArtifactRequest, groups: Sequence[RunGroup], pages: Sequence[PageGroup], stage: Path, ours: Mapping[str, str]) -> Crate:

@@ -1,4 +1,4 @@
-"""Runs of an artifact, grouped by what repeats them: runs of one experiment on one testbed are repeated by one new run."""
+"""Runs of an artifact in groups, each repeated by one new run: runs of one experiment on one testbed."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def grouped(folders: Sequence[RunFolder]) -> list[RunGroup]:
 
 
 def _key(resolved: Mapping[str, Any]) -> str:
-    """Return what runs of one group have in common: the experiment without its seed, and the testbed."""
+    """Return the common part of the runs of one group: the experiment without its seed, and the testbed."""
     experiment = resolved.get("experiment")
     without = {name: value for name, value in experiment.items() if name != "seed"} if isinstance(experiment, Mapping) else experiment
     return json.dumps([without, resolved.get("testbed")], sort_keys=True)

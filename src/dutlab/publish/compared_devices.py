@@ -53,7 +53,7 @@ class ComparedRow:
 
     @property
     def what(self) -> str:
-        """What was asked: number of links at once, and settings."""
+        """Load: number of links at once, and settings."""
         links = len({subject.removesuffix(".back") for subject in apart(self.result.link)})
         return ", ".join(filter(None, (f"{links} links at once" if links > 1 else "", self.result.setting)))
 

@@ -58,7 +58,7 @@ def _to_copy(run: RunFolder, *, cards: bool) -> Iterator[str]:
     """Yield the relative names of the plain files to copy."""
     yield from (name for name, path in files_of(run.path) if path.is_file() and not path.is_symlink())
     yield MANIFEST
-    beside = [run.path / ADDITIONS, *([run.path / DERIVED] if cards else [])]
-    for folder in (f for f in beside if f.is_dir() and not f.is_symlink()):
+    additional = [run.path / ADDITIONS, *([run.path / DERIVED] if cards else [])]
+    for folder in (f for f in additional if f.is_dir() and not f.is_symlink()):
         wanted = "claim-*.json" if folder.name == DERIVED else "*"
         yield from (f"{folder.name}/{p.name}" for p in sorted(folder.glob(wanted)) if p.is_file() and not p.is_symlink())

@@ -90,7 +90,7 @@ def index_of(
     runs: Sequence[SiteRun],
     sheets: Mapping[str, DeviceSheet],
     origins: Mapping[str, Sequence[str]],
-    found: Sequence[Contradiction],
+    contradictions: Sequence[Contradiction],
 ) -> dict[str, Any]:
     """Return the content of index.json, for merging this site into another, and for programs. Paths are relative to the site."""
     return {
@@ -118,6 +118,6 @@ def index_of(
                     for _, claim, cell in (c.first, c.second)
                 ],
             }
-            for c in found
+            for c in contradictions
         ],
     }  # fmt: skip

@@ -1,4 +1,4 @@
-"""Provenance of an artifact: who measured what with what, and the digest of each of its files.
+"""Provenance of an artifact: author, runs, programs, and the digest of each of its files.
 
 An in-toto statement (Statement v1) with a SLSA provenance (v1): the runs are the build, their experiments its parameters. It is signed as
 it is, by an ssh key; there is no DSSE envelope around it.
@@ -95,12 +95,12 @@ def insist_on_digests(folder: Path, names: Sequence[str]) -> None:
     if PROVENANCE not in names:
         raise InputError(f"{folder.name}: has no {PROVENANCE}, so it is not an artifact of dutlab", remedy="name a file that it made")
     try:
-        found = _Statement.model_validate(read_json(folder / PROVENANCE, MANIFEST))
+        statement = _Statement.model_validate(read_json(folder / PROVENANCE, MANIFEST))
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
         raise InputError(f"{PROVENANCE}: is not a statement of provenance: {where}: {first['msg']}", remedy="ask who made it") from None
-    stated = {subject.name: subject.digest.sha256 for subject in found.subject}
+    stated = {subject.name: subject.digest.sha256 for subject in statement.subject}
     there = set(names) - {PROVENANCE, PROVENANCE + SUFFIX}
     kinds = {
         "missing": sorted(stated.keys() - there),

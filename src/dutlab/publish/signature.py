@@ -56,9 +56,9 @@ def verify(file: Path, allowed: Path | None) -> Signer:
     signer = f"{match['kind']} {match['key']}"
     if allowed is None:
         return Signer(signer, "")
-    found = _keygen("find-principals", "-f", str(allowed), "-s", str(signature))
-    principal = next(iter(found.stdout.splitlines()), "").strip()
-    if found.returncode or not principal:
+    principals = _keygen("find-principals", "-f", str(allowed), "-s", str(signature))
+    principal = next(iter(principals.stdout.splitlines()), "").strip()
+    if principals.returncode or not principal:
         raise InputError(
             f"{signer} signed it, and {allowed} does not have this key", remedy="ask the author for the fingerprint of the key"
         )

@@ -186,15 +186,15 @@ def _known(site: Path) -> _Site:
 
 def _joined(ours: DeviceSheet, theirs: DeviceSheet, title: str) -> DeviceSheet:
     """Merge two sheets of a device. The first text stays; a different one becomes a caveat, so that readers see both."""
-    said = [f"{title} says of the {key}: {value}" for key in ("price", "status", "author")
+    differences = [f"{title} says of the {key}: {value}" for key in ("price", "status", "author")
             if (value := getattr(theirs, key)) and getattr(ours, key) not in ("", value)]  # fmt: skip
-    said += [f"{title} says of the {k}: {v}" for k, v in theirs.specification.items() if ours.specification.get(k, v) != v]
+    differences += [f"{title} says of the {k}: {v}" for k, v in theirs.specification.items() if ours.specification.get(k, v) != v]
     filled = {key: value for key, value in theirs.model_dump().items() if not getattr(ours, key)}
     both = {
         "specification": theirs.specification | ours.specification,
         "modes": theirs.modes | ours.modes,
         "runs": tuple(dict.fromkeys((*ours.runs, *theirs.runs))),
-        "caveats": tuple(dict.fromkeys((*ours.caveats, *theirs.caveats, *said))),
+        "caveats": tuple(dict.fromkeys((*ours.caveats, *theirs.caveats, *differences))),
     }
     return ours.model_copy(update=filled | both)
 
@@ -230,10 +230,10 @@ def _take(run: RunFolder, out: Path, held: dict[str, str], covered: list[str], *
     goal = next(path for group in groups if not (path := out / group / run.name).exists())
     with stored_at(goal), Beneath.opened(out) as site:
         site.make_folder(goal.parent.name)
-    said = copy_run(run, goal, cards=cards)
+    note = copy_run(run, goal, cards=cards)
     held[known] = goal.relative_to(out).as_posix()
-    if said:
-        covered.append(said)
+    if note:
+        covered.append(note)
     return True
 
 

@@ -53,7 +53,7 @@ class SiteContents:
         return dict(sorted(out.items()))
 
     def sheet_of(self, device: str) -> DeviceSheet:
-        """Return the device's sheet; what it leaves out is from the testbed file of the device's newest run that states it."""
+        """Return the device's sheet. Missing facts are from the testbed file of the device's newest run that states them."""
         sheet = self.sheets.get(device, DeviceSheet())
         about = next((dict(run.about) for run in self.by_device.get(device, ()) if run.about), {})
         price = about.pop("price", "")
@@ -146,9 +146,9 @@ def write_claims(of: SiteContents) -> None:
            claimed=_claimed)  # fmt: skip
 
 
-def _claimed(found: tuple[SiteRun, SiteClaim, Any]) -> str:
+def _claimed(claimed: tuple[SiteRun, SiteClaim, Any]) -> str:
     """Return the median and range of a claim, as `8.77 (8.71 to 8.80) Gb/s`."""
-    cell = found[2]
+    cell = claimed[2]
     unit = unit_for(cell.figure, [cell.median])
     median, low, high = (with_two_digits(unit, value).number(value) for value in (cell.median, cell.low, cell.high))
     return f"{median} ({low} to {high}) {unit.name}"

@@ -27,9 +27,10 @@ from dutlab.store.manifest import ADDITIONS, DERIVED, MANIFEST, hashes_of, redac
 from dutlab.store.names import trial_folder
 from dutlab.store.read import dut_of, reading
 from dutlab.store.record import TrialRecord
+from dutlab.store.record_files import details_in
 from dutlab.store.replace import file_name, file_names, folder_in, replace_file
 from dutlab.store.results import CellResult, place_name, results_of
-from dutlab.store.run_folder import RunFolder, details_in
+from dutlab.store.run_folder import RunFolder
 
 LARGEST_PAGE = 400_000
 """Size limit of a page in bytes. A larger page has its trials and pictures in files next to it."""
@@ -187,7 +188,7 @@ def _write_run_page(folder: Path, report: RunReport, plots: Sequence[Plot], plac
         names = file_names(plot.name for plot in plots)
         for name, plot in zip(names, plots, strict=True):
             _write(folder / f"{name}.svg", plot.svg().decode())
-        beside = [
+        linked_plots = [
             _LinkedPlot(**{**plot.__dict__, "address": f"{name}.svg", "explored": None}) for name, plot in zip(names, plots, strict=True)
         ]
         pages = [report.trials[n : n + TRIALS_A_PAGE] for n in range(0, len(report.trials), TRIALS_A_PAGE)]
@@ -198,7 +199,7 @@ def _write_run_page(folder: Path, report: RunReport, plots: Sequence[Plot], plac
             template = environment().get_template("site_trials.html.j2")
             text = template.render(r=report, trials=of_page, number=n, pages=len(pages), **context)
             _write(folder / f"trials-{n}.html", text)
-        page = html([report], {report.name: beside}, place)
+        page = html([report], {report.name: linked_plots}, place)
     _write(folder / "index.html", page)
     return place
 

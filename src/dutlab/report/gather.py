@@ -45,17 +45,19 @@ from dutlab.report.sections.power_course import power_course
 from dutlab.report.sections.profile import profile_section
 from dutlab.report.sections.sweep import RATE
 from dutlab.report.sections.watched import CoreMeans, checks, core_means, counters, cpus, losses, sample_means, samples_section
-from dutlab.spec.workloads.setting import ImportedSetting
+from dutlab.spec.workloads.imported_setting import ImportedSetting
 from dutlab.store.attempts import AttemptReason
 from dutlab.store.cell_figures import has_bounds, is_bound
 from dutlab.store.manifest import MANIFEST
 from dutlab.store.needed import needed_cells, repeat_rule
 from dutlab.store.read import dut_of, reading
 from dutlab.store.record import TrialRecord
+from dutlab.store.record_files import NewerRun
 from dutlab.store.record_reader import with_parts
-from dutlab.store.run_folder import NewerRun, RunFolder
+from dutlab.store.run_folder import RunFolder
 from dutlab.subject import Way, subject_of
-from dutlab.workloads import ANY_FIGURES, DRIVE, WORKLOADS, WorkloadPlug, plug_of
+from dutlab.workload_plug import ANY_FIGURES, DRIVE, WorkloadPlug
+from dutlab.workloads import WORKLOADS, plug_of
 
 if TYPE_CHECKING:
     from dutlab.analysis.doctor import Finding
@@ -253,7 +255,7 @@ def findings_of(run: RunFolder, faults: list[str]) -> tuple[Finding, ...]:
     try:
         return tuple(by_price([Finding.from_json(data) for data in saved]))
     except (KeyError, TypeError, ValueError) as error:
-        faults.append(f"{run.path / 'doctor.json'}: holds what is not a finding: {error!r}")
+        faults.append(f"{run.path / 'doctor.json'}: has an entry that is not a finding: {error!r}")
     return ()
 
 

@@ -67,17 +67,17 @@ def report_finished(runs: Sequence[Path]) -> list[RunReport]:
     return out
 
 
-def _made(found: Sequence[RunReport], formats: Sequence[str], run: Path) -> dict[str, bytes]:
+def _made(reports: Sequence[RunReport], formats: Sequence[str], run: Path) -> dict[str, bytes]:
     with reading(run):
-        return {f: _bytes(named(FORMATS[f])(found)) for f in dict.fromkeys(formats)}
+        return {f: _bytes(named(FORMATS[f])(reports)) for f in dict.fromkeys(formats)}
 
 
 def print_report(runs: Sequence[Path], *, width: int, colour: bool, verbose: bool = False) -> Iterator[str]:
     """Yield the answer with its tables; with `verbose` every table and note. Writes nothing. Raises InputError, StoreError."""
     for r in _gather(runs, runs[0]):
         yield from _wrapped(r.experiment, width)
-        said = replace(r.answer, tables=() if verbose else r.answer.tables, next=r.answer.next[:-1])  # the last step is this command
-        yield from terminal_answer(said, name=r.name, folder=shlex.quote(str(runs[0].parent / r.name)), width=width, colour=colour)
+        answer = replace(r.answer, tables=() if verbose else r.answer.tables, next=r.answer.next[:-1])  # the last step is this command
+        yield from terminal_answer(answer, name=r.name, folder=shlex.quote(str(runs[0].parent / r.name)), width=width, colour=colour)
         if r.busy:
             yield from _wrapped(r.repeated, width)
         if not verbose:

@@ -1,6 +1,6 @@
 """Carry out a campaign: every planned run once, even if processes are killed.
 
-The campaign's folder (campaign_folder.py) holds what is left to do. Each planned run is carried out by a separate process
+The campaign's folder (campaign_folder.py) holds the remaining work. Each planned run is carried out by a separate process
 (fleet/place.py), on this machine or on a Dask worker. A run is a separate `dutlab run`, so it has its own lock, journal and clean-up.
 A cut run continues with `dutlab resume`, which first undoes the changes of the run.
 """
@@ -61,7 +61,7 @@ class CampaignWork:
         if (name := self.folder.done(planned)) is not None:
             self.note(f"{_words(planned)}: done: {self.folder.runs / name}")
         else:
-            self.note(": ".join(filter(None, [_words(planned), f"ended with status {status}", self.folder.standing(planned).said])))
+            self.note(": ".join(filter(None, [_words(planned), f"ended with status {status}", self.folder.standing(planned).last_line])))
         return status
 
 

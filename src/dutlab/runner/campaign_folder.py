@@ -50,7 +50,7 @@ from dutlab.store.write import AlreadyWritten, opened_to_append, stored_at, writ
 if TYPE_CHECKING:
     from dutlab.spec.campaign import PlannedCampaign
 
-_LOCK, _RUN, _TRIES, _SAID, _RUNS = "lock", "run", "tries", "said", "runs"
+_LOCK, _RUN, _TRIES, _OUTPUT, _RUNS = "lock", "run", "tries", "said", "runs"
 _END, _STORE, _FENCE, _COSTS = "end", "store", "fence", "costs"
 _KEPT = "kept"
 
@@ -78,7 +78,7 @@ class RunStanding:
     tries: int
     exit_status: int | None
     """Exit status of the last process that ended."""
-    said: str
+    last_line: str
     """Last output line of that process, if it failed."""
     ended: datetime | None = None
     """Time at which that process ended."""
@@ -177,7 +177,7 @@ class CampaignFolder:
 
     def said_by(self, planned: PlannedRun) -> Path:
         """Return the file with the output of its processes."""
-        return self.place(planned) / _SAID
+        return self.place(planned) / _OUTPUT
 
     def tried(
         self, planned: PlannedRun, began: datetime, ended: datetime, exit_status: int, command: str, *, clock: RunClock | None = None
@@ -238,7 +238,7 @@ class CampaignFolder:
         place = self.place(planned)
         tries = _entries(place / _TRIES)
         last, ended = (tries[-1]["exit_status"], datetime.fromisoformat(tries[-1]["ended"])) if tries else (None, None)
-        last_line = next((line for line in reversed(_lines(place / _SAID)) if line.strip()), "") if last else ""
+        last_line = next((line for line in reversed(_lines(place / _OUTPUT)) if line.strip()), "") if last else ""
         names = _names(place / _RUNS)
         if (place / _RUN).exists():
             name = outside.read(place / _RUN, INPUT).decode()

@@ -150,7 +150,7 @@ class JournaledDevice:
     async def faults_of_mode(self, name: str) -> Sequence[str]:
         """Return the faults as specified in methods.ports."""
         checks = await self._mode(name).verify(self.dut, self.testbed, self.prober)
-        return [f"{check.what}: {check.found}" for check in checks if not check.passed]
+        return [f"{check.statement}: {check.found}" for check in checks if not check.passed]
 
     async def prepare(self, event: ConvergenceEvent) -> None:
         """Prepare the event as specified in methods.ports."""

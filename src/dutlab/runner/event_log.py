@@ -76,7 +76,7 @@ class EventLog:
 
     def verified(self, mode: str, checks: Sequence[Check], *, holds: bool) -> None:
         """Report the checks of an applied mode."""
-        results = tuple(CheckSeen(what=c.what, passed=c.passed, found=c.found) for c in checks)
+        results = tuple(CheckSeen(what=c.statement, passed=c.passed, found=c.found) for c in checks)
         self._say(ModeVerified(at=_now(), mode=mode, holds=holds, checks=results))
 
     def trial(self, trial: Trial) -> None:

@@ -15,7 +15,7 @@ from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import HostError, ToolMissing
 from dutlab.hosts.facts import collect_facts
 from dutlab.hosts.host import Host
-from dutlab.hosts.local import THIS_MACHINE
+from dutlab.hosts.local import THIS_MACHINE, LocalHost
 from dutlab.sensors.cores import Sampler
 from dutlab.sensors.sensor import Sample, SensorSite
 from dutlab.spec.experiment import Experiment
@@ -53,7 +53,7 @@ async def examine(
                 ports[port.host].append(port.interface)
     with_drives = {name for name, spec in testbed.hosts.items() if spec.drives}
     read = await asyncio.gather(*(_facts(host, ports[name], of_drives=name in with_drives) for name, host in hosts.items()))
-    patient = doctor.Inventory(
+    inventory = doctor.Inventory(
         facts=dict(zip(hosts, read, strict=True)),
         links=links_of(testbed),
         watched=watched,
@@ -64,15 +64,22 @@ async def examine(
     )
     ping = Ping(hosts, testbed)
     carried = await asyncio.gather(
-        *(_over_cable(ping, patient, link, *ends) for link in patient.links for ends in _first_cables(link, hosts))
+        *(_over_cable(ping, inventory, link, *ends) for link in inventory.links for ends in _first_cables(link, hosts))
     )
-    facts = patient.facts if one_machine else {name: {**of, **_polling(watched.get(name))} for name, of in patient.facts.items()}
-    return Examined(facts, doctor.examine(replace(patient, carried=tuple(c for c in carried if c is not None))))
+    facts = (
+        inventory.facts
+        if one_machine
+        else {name: {**of, **_polling(hosts[name], watched.get(name))} for name, of in inventory.facts.items()}
+    )
+    return Examined(facts, doctor.examine(replace(inventory, carried=tuple(c for c in carried if c is not None))))
 
 
-def _polling(watched: doctor.WatchedCores | None) -> dict[str, list[int]]:
-    """Return the cores that are busy without load, as a fact; empty if there are none."""
-    cores = always_busy(watched)
+def _polling(host: Host, watched: doctor.WatchedCores | None) -> dict[str, list[int]]:
+    """Return the cores that are busy without load, as a fact; empty if there are none.
+
+    Empty also for this machine, since its cores may be busy with other programs; at_rest.py asks for a thread of the device too.
+    """
+    cores = [] if isinstance(host, LocalHost) else always_busy(watched)
     return {POLLING_CORES: cores} if cores else {}
 
 
@@ -170,9 +177,9 @@ def _first_cables(link: doctor.InventoryLink, hosts: Mapping[str, Host]) -> list
 
 
 async def _over_cable(
-    ping: Ping, patient: doctor.Inventory, link: doctor.InventoryLink, sender: doctor.InventoryPort, receiver: doctor.InventoryPort
+    ping: Ping, inventory: doctor.Inventory, link: doctor.InventoryLink, sender: doctor.InventoryPort, receiver: doctor.InventoryPort
 ) -> doctor.PassedMtu | None:
     """Return the largest packet that passes between two ports of a cable; None if nothing answers or neither MTU is known."""
-    mtus = [size for port in (sender, receiver) if isinstance(size := patient.card(port).get("mtu"), int)]
+    mtus = [size for port in (sender, receiver) if isinstance(size := inventory.card(port).get("mtu"), int)]
     passes = await ping.cable(link.name, sender.host, str(receiver), doctor.sizes_to_try(min(mtus))) if mtus else None
     return None if passes is None else doctor.PassedMtu(link.name, sender, receiver, passes)

@@ -25,6 +25,7 @@ from dutlab.dut.mode import Check, Mode, UndoStep
 from dutlab.ending import cancelled, ended_by
 from dutlab.errors import DutlabError, LabError, MeasurementError, TestbedError
 from dutlab.hosts.host import connections_of
+from dutlab.hosts.local import LocalHost
 from dutlab.plan.plan import Trial
 from dutlab.runner.at_rest import DutAtRest, may_start_programs, measure_at_rest
 from dutlab.runner.examine import doubts_of, examine, streams_of
@@ -93,7 +94,7 @@ class Execution(RunProcess):
 
     experiment: Experiment
     testbed: Testbed
-    said: set[str] = field(default_factory=set)
+    noted: set[str] = field(default_factory=set)
     """Notes and findings that the user has seen; a stage that is opened again finds them again."""
     losses: Counter[CellKey] = field(default_factory=Counter)
     """Cell → number of guest losses in it."""
@@ -137,9 +138,9 @@ class Execution(RunProcess):
             lease=lambda hosts: leased_by(hosts, self.folder, self.journal, take_over=options.take_over, note=self.events.note),
         ) as bare:
             for text in bare.notes:
-                if text not in self.said:
+                if text not in self.noted:
                     self.events.note(text)
-                self.said.add(text)
+                self.noted.add(text)
             if self.testbed.lab is None:
                 await insist_on_ports(self.testbed, bare.hosts)
             levels = SetLevels(
@@ -186,9 +187,9 @@ class Execution(RunProcess):
         self.folder.write_findings([f.to_json() for f in examination.findings])
         for finding in examination.findings:
             text = f"{', '.join(finding.where)}: {finding.what}; expected cost: {finding.price.words}"
-            if text not in self.said:
+            if text not in self.noted:
                 self.events.note(text)
-            self.said.add(text)
+            self.noted.add(text)
         ends = [facts for name, facts in examination.facts.items() if name in bare.testbed.ends]
         kinds = {card.get("kind") for facts in ends for card in facts.get("interfaces", {}).values()}
         virtual = [] if bare.marks or VIRTUAL not in kinds else [Doubt(DoubtKind.VIRTUAL_PORTS)]
@@ -364,7 +365,9 @@ class Execution(RunProcess):
             await cancelled(work, end)
 
     async def _at_rest(self, stage: Stage, mode: Mode) -> DutAtRest:
-        looked_at = may_start_programs(mode) and stage.dut.name in stage.hosts
+        # A device of this machine that is a program, as VPP, polls in any mode; examine.py tells so only of other machines.
+        program = isinstance(stage.dut, LocalHost) and not stage.dut.system.kernel_tables
+        looked_at = (program or may_start_programs(mode)) and stage.dut.name in stage.hosts
         return await measure_at_rest(stage.dut, stage.accounts) if looked_at else DutAtRest()
 
     async def _unless_killed(self, look: Callable[[], Awaitable[Look]], why: Callable[[Look], str]) -> Look:

@@ -123,9 +123,9 @@ class GuestWatch:
             return None
         if not await self._answers(role):
             return self._loss(role, "it does not answer")
-        anew = connections_of(self.hosts[role]) != self._connections.get(role, connections_of(self.hosts[role]))
+        is_new_connection = connections_of(self.hosts[role]) != self._connections.get(role, connections_of(self.hosts[role]))
         is_its_own = isinstance(error, HostError) and not isinstance(error, CommandFailed) and error.host == role
-        return self._loss(role, error.what.removeprefix(f"{role}: ")) if anew and is_its_own else None
+        return self._loss(role, error.what.removeprefix(f"{role}: ")) if is_new_connection and is_its_own else None
 
     def _loss(self, role: str, why: str) -> Loss:
         assert self.guests is not None  # noqa: S101 - only guests are lost

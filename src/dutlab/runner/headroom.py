@@ -15,7 +15,8 @@ from dutlab.spec.traffic import Directions
 from dutlab.spec.workloads.setting import FrameSetting
 from dutlab.store.calibration import Calibration
 from dutlab.subject import joined
-from dutlab.workloads import Headroom, plug_of
+from dutlab.workload_plug import Headroom
+from dutlab.workloads import plug_of
 
 
 @dataclass(frozen=True)

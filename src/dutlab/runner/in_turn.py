@@ -50,7 +50,7 @@ async def run_in_turn(
     names = tuple(run_name(work.experiment.name, now, token) for work, token in zip(works, tokens, strict=True))
     turns = [Turns(runs=names, place=place, seed=seed) for place in range(len(works))]
     folders = [
-        work.new_folder(options, now=now, token=token, beside={TURNS: own.model_dump(mode="json")})
+        work.new_folder(options, now=now, token=token, additions={TURNS: own.model_dump(mode="json")})
         for work, token, own in zip(works, tokens, turns, strict=True)
     ]
     with begun(folders) as journals:

@@ -116,5 +116,5 @@ async def lost_mode(stage: Stage, mode: Mode) -> str:
 
 
 def _failing(mode: Mode, checks: Sequence[Check]) -> str:
-    failed = "; ".join(f"{c.what}: {c.found}" for c in checks if not c.passed)
+    failed = "; ".join(f"{c.statement}: {c.found}" for c in checks if not c.passed)
     return f"mode {mode.name} is not in force: {failed}" if failed else ""

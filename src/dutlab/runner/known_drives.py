@@ -162,20 +162,20 @@ async def _slows(site: GeneratorSite) -> list[Known]:
     ios = [job.ios for job in pts.again(setting, measured.raw).outputs.values()]
     before = sum(total * _BLOCK < _SLOWS_AFTER for total in accumulate(ios))
     first = verdict.get("first_round") if verdict["state"] == STEADY else None
-    found, why = (None, "not steady in time") if first is None else (float(first), "")
+    value, why = (None, "not steady in time") if first is None else (float(first), "")
     if before == len(ios):
-        found, why = None, "this machine never wrote enough to make the drive slower"
+        value, why = None, "this machine never wrote enough to make the drive slower"
     elif min(ios[:before], default=0) < 2 * _SLOW * _ROUND_S:
-        found, why = None, "this machine was no faster before than the drive is after"
-    inside = None if found is None else max(0.0, before + 1 - found)
+        value, why = None, "this machine was no faster before than the drive is after"
+    inside = None if value is None else max(0.0, before + 1 - value)
     after = [total / _ROUND_S for total in ios[before + 1 :]]
-    if found is not None and any(abs(iops - _SLOW) > _HELD * _SLOW for iops in after):
-        found, why = None, "this machine did not keep up with the drive after"
+    if value is not None and any(abs(iops - _SLOW) > _HELD * _SLOW for iops in after):
+        value, why = None, "this machine did not keep up with the drive after"
     steady = measured.figures[DRIVE].get("steady/iops")
     right, within = _right_round(before, ios[before] / _ROUND_S if before < len(ios) else 0.0)
     return [
         Known(name, "pts", "rounds_before_it_was_slow_in_window", 0, inside, 0, why if inside is None else ""),
-        Known(name, "pts", "first_round_of_window", right, found, within, why),
+        Known(name, "pts", "first_round_of_window", right, value, within, why),
         Known(name, "pts", "steady/iops", _SLOW, steady, RATE_WITHIN * _SLOW),
     ]
 

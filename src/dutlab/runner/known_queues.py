@@ -20,8 +20,9 @@ from dutlab.ending import closing, ended_by
 from dutlab.hosts.host import Host
 from dutlab.hosts.netns import NetnsHost
 from dutlab.methods import bloat, latency, soak
+from dutlab.methods.flow import Flow
 from dutlab.methods.known.case import DRAINED, LINK, Known, cell, found_by
-from dutlab.methods.ports import NO_TIME, Bench, Flow, Offer, Outcome
+from dutlab.methods.ports import NO_TIME, Bench, Offer, Outcome
 from dutlab.methods.search import method as search
 from dutlab.spec.goals import Goal
 from dutlab.spec.links import DUT
@@ -82,7 +83,7 @@ class QueuedPath:
                 await self.dut.run(["tc", "qdisc", "replace", "dev", self.port, "parent", "1:1", "handle", "2:", *inner.split()])
             yield
 
-    async def said(self) -> dict[str, int]:
+    async def counters(self) -> dict[str, int]:
         """Return the queue's counters: `packets` sent, `drops`, and `requeues` (frames that netem reordered). Raises HostError."""
         document = json.loads((await self.dut.run(["tc", "-s", "-j", "qdisc", "show", "dev", self.port, "root"])).text)
         return {name: int(document[0][name]) for name in ("packets", "drops", "requeues")}
@@ -107,7 +108,7 @@ class QueuedPath:
         for halved in range(_TRIES):
             async with self.queued(words):
                 (forwarded, dropped), flow = await self.elsewhere(), await offer(Pps(COUNTED_PPS / 2**halved))
-                counters, (forwarded_now, dropped_now) = await self.said(), await self.elsewhere()
+                counters, (forwarded_now, dropped_now) = await self.counters(), await self.elsewhere()
             reached = forwarded_now - forwarded
             if (reached, dropped_now) == (flow.sent_frames, dropped):
                 break

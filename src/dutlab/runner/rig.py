@@ -96,9 +96,9 @@ class OpenRig:
         return cached(await self.facts(rig), cache, now=datetime.now(UTC), versions=self.versions, disturbed=self.disturbed)
 
     async def measure(
-        self, rig: Rig, loads: Sequence[RigLoad], cache: Path, *, anew: Seconds | None = None, failed: Failed | None = None
+        self, rig: Rig, loads: Sequence[RigLoad], cache: Path, *, fresh_s: Seconds | None = None, failed: Failed | None = None
     ) -> tuple[Calibration, Path | None]:
-        """Measure loads that the cache lacks; return the calibration and its path there. `anew` measures every load, for that time each.
+        """Measure loads that the cache lacks; return the calibration and its path there. With `fresh_s`, measure every load for that time.
 
         In a loop of machines, generators other than the engine are left out, since they look for the DUT. If a load cannot be measured,
         for example because other work disturbed each attempt, `failed` is called and the other loads are measured. Without `failed`, the
@@ -108,7 +108,7 @@ class OpenRig:
         known = cached(facts, cache, now=datetime.now(UTC), versions=self.versions, disturbed=self.disturbed)
         calibration = known or Calibration(measured=datetime.now(UTC), facts=facts, points=[])
         able = loads if self.layout or rig is Rig.GENERATOR else [load for load in loads if load.generator == ENGINE]
-        calibration = await self.with_loads(calibration, able, rig, anew=anew, failed=failed)
+        calibration = await self.with_loads(calibration, able, rig, fresh_s=fresh_s, failed=failed)
         return calibration, keep(calibration, cache)
 
     async def with_loads(
@@ -117,15 +117,15 @@ class OpenRig:
         loads: Sequence[RigLoad],
         rig: Rig = Rig.LOOPED,
         *,
-        anew: Seconds | None = None,
+        fresh_s: Seconds | None = None,
         failed: Failed | None = None,
     ) -> Calibration:
-        """Measure the loads that `known` lacks, or all of them for `anew` each; return `known` with them. Raises as measure()."""
+        """Measure the loads that `known` lacks, or all of them for `fresh_s` each; return `known` with them. Raises as measure()."""
         for load in loads:
-            if anew is None and load.known_to(known, rig):
+            if fresh_s is None and load.known_to(known, rig):
                 continue
             try:
-                points = await self._points(load, anew or DURATION, rig)
+                points = await self._points(load, fresh_s or DURATION, rig)
             except MeasurementError as e:
                 if failed is None:
                     raise

@@ -36,9 +36,9 @@ async def run(given: LoadedExperiment, options: RunOptions, progress: Progress) 
     return await carry_out_work(Work.planned(given, unattended=options.unattended), options, progress)
 
 
-async def carry_out_work(work: Work, options: RunOptions, progress: Progress, *, beside: Mapping[str, Any] | None = None) -> RunResult:
-    """Carry out planned work; `beside` is added to resolved.json."""
-    folder = work.new_folder(options, beside=beside)
+async def carry_out_work(work: Work, options: RunOptions, progress: Progress, *, additions: Mapping[str, Any] | None = None) -> RunResult:
+    """Carry out planned work; `additions` is added to resolved.json."""
+    folder = work.new_folder(options, additions=additions)
     with begun([folder]) as (journal,):
         return await work.started(folder, journal, progress).run_to_end(options)
 
@@ -94,9 +94,9 @@ class Work:
         return cls(experiment, testbed, plan, given.text, given.testbed_text)
 
     def new_folder(
-        self, options: RunOptions, *, now: datetime | None = None, token: str | None = None, beside: Mapping[str, Any] | None = None
+        self, options: RunOptions, *, now: datetime | None = None, token: str | None = None, additions: Mapping[str, Any] | None = None
     ) -> RunFolder:
-        """Make the run folder. Its name begins with `now` and ends with `token`; `beside` is added to resolved.json. Raises StoreError."""
+        """Make the run folder. Its name begins with `now` and ends with `token`; `additions` go into resolved.json. Raises StoreError."""
         return RunFolder.create(
             options.runs,
             experiment=self.experiment.name,
@@ -109,7 +109,7 @@ class Work:
                 "dutlab": release(),
                 **({STANDING_LAB: options.standing_lab} if options.standing_lab else {}),
                 **({"unknown": list(options.unknown)} if options.unknown else {}),
-                **(beside or {}),
+                **(additions or {}),
             },
             plan=self.plan.to_json(),
             now=now or datetime.now(UTC),
@@ -133,8 +133,8 @@ class Work:
         undone = await put_back(folder, journal, revive=True)
         journal.write("run-resumed")
         execution = self._execution(folder, journal, progress)
-        for said in (*restarted, *undone.revived):
-            execution.events.note(said)
+        for note in (*restarted, *undone.revived):
+            execution.events.note(note)
         if not folder.is_closed:
             execution.records.void_unproven()
             execution.records.void_killed()

@@ -19,18 +19,18 @@ from dutlab.dut.mode import AsksKernels, Mode, OfFlows, Prober, Reset
 from dutlab.dut.user_space import UserSpaceMode
 from dutlab.ending import closing, ended_by
 from dutlab.errors import HostError, TestbedError
-from dutlab.events import Tell, nobody
+from dutlab.events import Tell, no_observer
 from dutlab.hosts.black_box import BlackBox
 from dutlab.hosts.host import CommandLog, Host
 from dutlab.hosts.local import THIS_MACHINE, LocalHost
 from dutlab.hosts.private_folder import new_private_folder, private_folder
 from dutlab.hosts.programs import all_there, insist, missing_on
 from dutlab.hosts.reach import hosts_of
-from dutlab.methods.ports import Bench, Generator, Measured, Method
 from dutlab.methods.undisturbed import LAB_RIG_PLACES, MOST_AGAIN, RIG_PLACES, Undisturbed
 from dutlab.plan.cell import Cell
 from dutlab.runner.at_rest import DutAtRest
 from dutlab.runner.device import JournaledDevice
+from dutlab.runner.drivers import Driver, bench_of, driver_of, generators_of
 from dutlab.runner.guest_watch import GuestWatch
 from dutlab.runner.held_links import HeldLinks
 from dutlab.runner.host_power import revived
@@ -41,7 +41,7 @@ from dutlab.runner.needs import hosts_of_drives, left_out, missing_of, needs_of
 from dutlab.sensors.cpu_account import AccountReader, accounts_of, hidden_notes
 from dutlab.sensors.watch import missing_for
 from dutlab.spec.experiment import CustomMode, Experiment
-from dutlab.spec.generators import ENGINE, GeneratorModel
+from dutlab.spec.generators import ENGINE
 from dutlab.spec.known import BLACK_BOX, EXACT, RUN_ENGINE, WITHOUT_LINKS, modes_of
 from dutlab.spec.links import DUT
 from dutlab.spec.testbed import Testbed
@@ -50,24 +50,15 @@ from dutlab.spec.workloads import Need, model_of
 from dutlab.store.calibration import Calibration
 from dutlab.systems.modes import DeclaredMode
 from dutlab.tools.engine.binary import EngineFile, brought_again, engine_on
-from dutlab.tools.engine.connections import EngineConnections
 from dutlab.tools.engine.engine import Engine
-from dutlab.tools.generator_tool import GeneratorSite, GeneratorTool
-from dutlab.tools.generators.registry import make
-from dutlab.tools.iperf3.transfers import Iperf3Transfers
-from dutlab.tools.linux_dut.flows import LinuxFlows
-from dutlab.tools.linux_dut.routes import LinuxRoutes, RouteUpdates
-from dutlab.tools.manager import Manager
+from dutlab.tools.generator_tool import GeneratorSite
 from dutlab.tools.ping import Ping, ProbesByEnds
-from dutlab.workloads import WORKLOADS, LoadPattern, WorkloadPlug, plug_of
+from dutlab.workloads import WORKLOADS, plug_of
 
 Ask = Callable[[str], Awaitable[str]]
 """Asks a person, and returns the answer."""
 Lease = Callable[[Mapping[str, Host]], AbstractAsyncContextManager[None]]
 """Function that holds the hosts for this run during a context. Raises InUse."""
-
-Driver = Callable[[Cell], Awaitable[Measured]]
-"""Function that carries out the workload of one trial. Raises MeasurementError, HostError."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +130,7 @@ async def open_stage(
     log: CommandLog,
     engine_binary: Path,
     lease: Lease,
-    tell: Tell = nobody,
+    tell: Tell = no_observer,
     ask: Ask | None = None,
 ) -> AsyncIterator[Stage]:
     """Open the testbed as a stage with the tools that `cells` need, during the context.
@@ -149,11 +140,11 @@ async def open_stage(
     """
     insist(list(missing_for(testbed.sensors.values())))
     async with AsyncExitStack() as undo:
-        framed, lab, said = framed_hosts(experiment, testbed, cells), None, tuple[str, ...]()
+        framed, lab, power_notes = framed_hosts(experiment, testbed, cells), None, tuple[str, ...]()
         if testbed.lab is None:
             hosts = hosts_of(testbed, log)
             await undo.enter_async_context(closing(*hosts.values()))
-            said = await revived(hosts, testbed, journal.write)
+            power_notes = await revived(hosts, testbed, journal.write)
             await undo.enter_async_context(lease({} if testbed.dut_family == EXACT else hosts))  # a separate guest for each trial
             cpus: Mapping[str, Sequence[int]] = {name: spec.cpus for name, spec in testbed.hosts.items() if spec.cpus}
         else:
@@ -165,7 +156,7 @@ async def open_stage(
             hosts = lab.hosts(log)
             await undo.enter_async_context(closing(*hosts.values()))
             if standing:
-                said = await revived(hosts, lab.testbed, journal.write)
+                power_notes = await revived(hosts, lab.testbed, journal.write)
                 await undo.enter_async_context(lease(hosts))
             testbed, cpus = lab.testbed.at_distances(testbed.links).model_copy(update={"sensors": testbed.sensors}), lab.cpus
         here = lab is not None and lab.ends_here
@@ -181,7 +172,7 @@ async def open_stage(
             hosts, testbed, cpus, site_engine, tell, arrays, experiment.modes, tuple(measured_part(experiment, testbed).links)
         )
         stage = await undo.enter_async_context(_set_up(experiment, site, cells, guests, lab=lab, tell=tell, ask=ask))
-        yield replace(stage, notes=(*said, *stage.notes))
+        yield replace(stage, notes=(*power_notes, *stage.notes))
 
 
 def framed_hosts(experiment: Experiment, testbed: Testbed, cells: Sequence[Cell]) -> list[str]:
@@ -334,7 +325,7 @@ async def _set_up(
     )
     readings = LiveReadings(testbed.sensors)
     bench = replace(
-        _bench(site, device),
+        bench_of(site, device),
         tell=tell,
         ask=ask,
         readings=readings,
@@ -347,7 +338,7 @@ async def _set_up(
         most_again=MOST_AGAIN if experiment.disturbed == "repeat" else 0,
         rig_places=LAB_RIG_PLACES if lab is not None and lab.ends_here else RIG_PLACES,
     )
-    generators = _generators(cells, site)
+    generators = generators_of(cells, site)
     async with closing(*generators.values(), engine):
         looks: dict[str, Callable[[], Awaitable[str]]] = {ENGINE.kind: engine.check} if framed else {}  # it also verifies modes
         for cell in cells:
@@ -362,7 +353,7 @@ async def _set_up(
             modes=modes,
             device=device,
             drivers={
-                plug.name: _driver(plug, bench, generators, undisturbed, site, form=partial(_form, experiment))
+                plug.name: driver_of(plug, bench, generators, undisturbed, site, form=partial(_form, experiment))
                 for plug in WORKLOADS.values()
                 if plug.settings
             },
@@ -380,61 +371,3 @@ async def _set_up(
 def _form(experiment: Experiment, cell: Cell) -> WireForm:
     """Return the form of the cell's frames. Factors with commands of the experiment do not change it."""
     return WireForm.of({name: level for name, level in cell.factors.items() if name not in experiment.levels})
-
-
-def _bench(site: GeneratorSite, device: JournaledDevice) -> Bench:
-    """Return the tools of methods; those for the DUT's tables exist only on Linux."""
-    testbed = site.testbed
-    bench = Bench(
-        site.engine,
-        {link.name: link.speed for link in testbed.links.values()},
-        device=device,
-        addresses={link.name: (link.source_address.ip, link.sink_address.ip) for link in testbed.links.values()},
-        management=Manager(site.hosts, testbed),
-        connections=EngineConnections(site.hosts, testbed, site.cpus, site.engine.binaries, device.announce),
-        transfers=Iperf3Transfers(site.hosts, testbed, site.cpus, site.tell),
-    )
-    if any(link.is_transparent for link in testbed.links.values()):  # it has no address for management, and no routes
-        return replace(bench, management=None, states=LinuxFlows(device.dut, device.announce) if device.dut.system.kernel_tables else None)
-    if not device.dut.system.kernel_tables:
-        return bench
-    return replace(
-        bench,
-        routes=LinuxRoutes(device.dut, testbed, device.announce),
-        states=LinuxFlows(device.dut, device.announce),
-        updates=RouteUpdates(device.dut, testbed, device.announce),
-    )
-
-
-def _generators(cells: Sequence[Cell], place: GeneratorSite) -> dict[GeneratorModel, GeneratorTool]:
-    """Return every generator other than the engine that sends frames of these cells."""
-    return {model: make(model, place) for model in dict.fromkeys(cell.generator for cell in cells) if model is not None}
-
-
-def _driver(
-    plug: WorkloadPlug,
-    bench: Bench,
-    generators: Mapping[GeneratorModel, GeneratorTool],
-    undisturbed: Callable[[Generator], Undisturbed],
-    site: GeneratorSite,
-    *,
-    form: Callable[[Cell], WireForm],
-) -> Driver:
-    """Return the driver of a workload: its tool, or its method with each cell's generator, which repeats loads that were disturbed.
-
-    `form` returns the form of a cell's frames.
-    """
-
-    async def by_tool(cell: Cell) -> Measured:
-        tool: Callable[[GeneratorSite, Cell], Awaitable[Measured]] = named(plug.tool)
-        return await tool(replace(site, form=form(cell)), cell)
-
-    async def by_method(cell: Cell) -> Measured:
-        method: Method = named(plug.method)
-        plain = site.engine.through(form(cell)) if cell.generator is None else generators[cell.generator]
-        generator = undisturbed(plain)
-        if plug.load is not LoadPattern.SEVERAL:  # a trial of one load is repeated as a whole if it was disturbed
-            generator = replace(generator, most_again=0)
-        return generator.counted(await method(replace(bench, generator=generator, plain=plain, again=generator.most_again), cell))
-
-    return by_tool if plug.tool else by_method

@@ -74,9 +74,9 @@ async def measure(site: GeneratorSite, host_name: str, device: str) -> list[Know
         if on_time := percentile(opened.late.bins, 1 - SHARE) <= WITHIN * expected:
             break
     hidden = 100 * (figures["clat_p50_ns"] / expected - 1)
-    found, why = (figures.get("lat_p999_ns"), "") if on_time else (None, "this machine itself began I/Os too late")
+    value, why = (figures.get("lat_p999_ns"), "") if on_time else (None, "this machine itself began I/Os too late")
     return [
-        Known(name, "storage-latency", "lat_p999_ns", expected, found, WITHIN * expected, why),
+        Known(name, "storage-latency", "lat_p999_ns", expected, value, WITHIN * expected, why),
         Known(
             name, "fio, closed loop", "closed_error_p999_percent", hidden, figures.get("closed_error_p999_percent"), HIDDEN_WITHIN_PERCENT
         ),

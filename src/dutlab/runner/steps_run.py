@@ -21,7 +21,7 @@ from dutlab.runner.records import TrialOutput
 from dutlab.runner.run_process import RunProcess
 from dutlab.spec.workloads.steps import PHASES, Phase, StepsSetting, StepsWorkload
 from dutlab.store.details import TrialDetails
-from dutlab.store.record import DoubtRecord, TrialRecord, found_of
+from dutlab.store.record import DoubtRecord, TrialRecord, measured_fields
 from dutlab.store.run_folder import RunFolder
 from dutlab.systems.posix import SH
 from dutlab.tools.steps.account import Account, StepDone
@@ -158,7 +158,7 @@ class StepsRun(RunProcess):
             started=done.started,
             ended=done.ended,
             doubts=[DoubtRecord.of(d) for d in measured.doubts],
-            **found_of(measured),
+            **measured_fields(measured),
         )
         return TrialOutput(record, dict(measured.raw), [], details=TrialDetails.of(measured.flows, self.book.take()))
 

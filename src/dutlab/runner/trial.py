@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from statistics import fmean
@@ -16,7 +16,7 @@ from dutlab.by_path import named
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.dut.mode import Check
 from dutlab.errors import LinkUnsteady, MachineTooBusy, MeasurementError
-from dutlab.events import Tell, nobody
+from dutlab.events import Tell, no_observer
 from dutlab.hosts.local import THIS_MACHINE, LocalHost
 from dutlab.measures import measure_unit
 from dutlab.methods.dut_ports import SensedValue
@@ -38,11 +38,12 @@ from dutlab.sensors.watch import Watch, make
 from dutlab.spec.sensors import SENSORS
 from dutlab.store.details import TrialDetails
 from dutlab.store.judged import DISTURBED
-from dutlab.store.record import DoubtRecord, TrialRecord, above_line_doubts, found_of
+from dutlab.store.record import DoubtRecord, TrialRecord, above_line_doubts, measured_fields
 from dutlab.subject import Figures
 from dutlab.systems.sample_names import DEVICE_FRAMES, STEAL, core_of, poll_cycle_shares
 from dutlab.systems.watched import CARRIER_CHANGES
-from dutlab.workloads import LoadPattern, plug_of
+from dutlab.workload_plug import LoadPattern
+from dutlab.workloads import plug_of
 
 STEAL_DOUBT_PERCENT = 1.0
 WATCH_DOUBT_PERCENT = 1.0
@@ -60,7 +61,7 @@ async def carry_out(
     *,
     watch: Sequence[str],
     profile: bool = False,
-    tell: Tell = nobody,
+    tell: Tell = no_observer,
 ) -> TrialOutput:
     """Measure one trial in the applied mode. `profile` also profiles the DUT at a limit that was found.
 
@@ -110,7 +111,7 @@ async def carry_out(
         ended=started + took,
         ceilings=Figures(trial.ceilings),
         doubts=[DoubtRecord.of(d) for d in dict.fromkeys(found_doubts)],
-        checks=[asdict(c) for c in checks],
+        checks=[c.to_json() for c in checks],
         counters={
             host: {name: growth for name, growth in of.items() if growth}
             for host, of in watched.counters.items()
@@ -118,7 +119,7 @@ async def carry_out(
         },
         polling=list(stage.at_rest.cores),
         interference={} if undisturbed else watched.interference,
-        **found_of(replace(measured, facts={**stage.versions, **measured.facts})),
+        **measured_fields(replace(measured, facts={**stage.versions, **measured.facts})),
     )
     details = TrialDetails.of(measured.flows, book.take())
     return TrialOutput(record, {**measured.raw, **watched.raw}, samples, killed if record.status == "failed" else (), details)
@@ -130,10 +131,10 @@ def sensors_of(stage: Stage, watch: Sequence[str], book: CommandBook) -> list[Se
     there = {(spec.kind, spec.host) for spec in specs}
     if (dut := stage.dut.name) in stage.hosts:
         specs += [SENSORS[kind](name=kind, host=dut) for kind in watch if (kind, dut) not in there]
-    found: list[Sensor] = [CounterTotals(host) for host in stage.hosts.values()]
-    found.append(CpuTotals(stage.accounts))
+    sensors: list[Sensor] = [CounterTotals(host) for host in stage.hosts.values()]
+    sensors.append(CpuTotals(stage.accounts))
     if (mode := started_by(stage.device.mode)) is not None:
-        found.append(ProgramTotals(stage.dut.name, partial(mode.device_counters, stage.dut)))
+        sensors.append(ProgramTotals(stage.dut.name, partial(mode.device_counters, stage.dut)))
     for spec in specs:
         if spec.host is None or not spec.runs_there:
             site = SensorSite(LocalHost(THIS_MACHINE, book.note), core=stage.watch_cpu)
@@ -142,8 +143,8 @@ def sensors_of(stage: Stage, watch: Sequence[str], book: CommandBook) -> list[Se
         else:
             continue
         if (sensor := make(spec, site)) is not None:
-            found.append(sensor)
-    return found
+            sensors.append(sensor)
+    return sensors
 
 
 def _shares_with_frames(stage: Stage, counted: Mapping[str, float]) -> Mapping[str, float] | None:
@@ -208,7 +209,7 @@ def _without_figures(
         ended=now,
         figures=Figures(),
         doubts=[DoubtRecord.of(d) for d in stage.marks],
-        checks=[asdict(c) for c in checks],
+        checks=[c.to_json() for c in checks],
         tool_facts=dict(stage.versions),
     )
     return TrialOutput(record, {}, [], details=TrialDetails.of((), book.take()))

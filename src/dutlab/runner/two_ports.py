@@ -243,12 +243,12 @@ def _mtu(ends: Sequence[TesterPort]) -> int:
 def _unknown(ends: Sequence[TesterPort], ask: TwoPortRequest) -> Iterator[str]:
     """Yield open questions, as sentences for the report."""
     source, sink = (end.port for end in ends)
-    yield "what the box is, and what limits it for certain: without a login its cores, counters and drops were not seen"
+    yield "the model of the box, and its limit for certain: without a login its cores, counters and drops were not seen"
     if source.speed is None or sink.speed is None:
         yield "the speed of the wire: the ports report none, so no ceiling is known and the generator sets the highest rate"
     elif source.speed != sink.speed:
         speeds = f"{si(source.speed, 'bit/s')} and {si(sink.speed, 'bit/s')}"
-        yield f"what the faster port could do: {source.name} and {sink.name} run at {speeds}, so the slower one is the limit"
+        yield f"the rate of the faster port: {source.name} and {sink.name} run at {speeds}, so the slower one is the limit"
     if source.mtu != sink.mtu or _mtu(ends) != _STANDARD_MTU:
         yield f"frames longer than the smaller MTU of the ports, {_mtu(ends)}"
     else:
@@ -258,4 +258,4 @@ def _unknown(ends: Sequence[TesterPort], ask: TwoPortRequest) -> Iterator[str]:
     if ask.repeats == 1:
         yield "the spread between repeats: each figure was measured once"
     if ask.forced:
-        yield f"what else {' and '.join(sorted(ask.forced))} carried: the in-use check was skipped"
+        yield f"other traffic of {' and '.join(sorted(ask.forced))}: the in-use check was skipped"

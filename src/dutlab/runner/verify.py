@@ -29,14 +29,14 @@ class KnownDevice:
     async def altered_frames(self) -> int:
         """Return the number of frames that it dropped, duplicated, swapped or damaged so far. Raises ToolFailed."""
         await self._process.write(b"\n")
-        return int((await self.said())["wronged"])
+        return int((await self.next_line())["wronged"])
 
     async def forget(self) -> None:
         """Delete every connection of a device that translates addresses. Raises ToolFailed."""
         await self._process.write(b"forget\n")
-        await self.said()
+        await self.next_line()
 
-    async def said(self) -> dict[str, int]:
+    async def next_line(self) -> dict[str, int]:
         """Return its next line of output. Raises ToolFailed."""
         try:
             async with own_timeout(_ANSWER_S):
@@ -53,7 +53,7 @@ async def known_device(dut: Host, link: Link, binary: str, wrong: Sequence[str])
     process = await dut.spawn([binary, "yardstick", "device", link.dut_in.interface, link.dut_out.interface, *wrong])
     try:
         device = KnownDevice(process)
-        await device.said()
+        await device.next_line()
         yield device
     finally:
         await process.end()

@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 
 from dutlab.bounds import ANSWER_S
 from dutlab.errors import HostError
-from dutlab.events import Tell, nobody
+from dutlab.events import Tell, no_observer
 from dutlab.hosts.local import THIS_MACHINE
 from dutlab.hosts.passwords import from_keyring
 from dutlab.sensors.oddities import Amount, FaultTally, in_range, oddities
@@ -65,10 +65,10 @@ class PolledSensor:
         self._faults = FaultTally()
         self._over = threading.Event()
         self._began_s = 0.0
-        self._tell: Tell = nobody
+        self._tell: Tell = no_observer
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    async def start(self, tell: Tell = nobody) -> None:
+    async def start(self, tell: Tell = no_observer) -> None:
         """Start polling, and return at once. Raises HostError if a required secret is missing."""
         for variable in self._spec.secrets:
             secret(variable)

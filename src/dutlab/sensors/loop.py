@@ -14,7 +14,7 @@ from itertools import pairwise
 
 from dutlab.bounds import TURN_BYTES
 from dutlab.errors import CommandFailed, HostError
-from dutlab.events import Tell, nobody
+from dutlab.events import Tell, no_observer
 from dutlab.hosts.host import Process
 from dutlab.hosts.running import KeptOutput
 from dutlab.sensors.oddities import Amount, FaultTally, in_range
@@ -48,9 +48,9 @@ class ShellLoop(ABC):
         self._own: list[tuple[float, float]] = []
         """(Time of a turn, CPU time of the loop until then), in seconds."""
         self._faults = FaultTally()
-        self._tell: Tell = nobody
+        self._tell: Tell = no_observer
 
-    async def start(self, tell: Tell = nobody) -> None:
+    async def start(self, tell: Tell = no_observer) -> None:
         """Start the loop; return after the first turn, if `waits`. Raises HostError."""
         self._tell = tell
         pin = [] if self._site.core is None else self._site.host.system.pinned([self._site.core])

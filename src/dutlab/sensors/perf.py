@@ -10,7 +10,7 @@ from __future__ import annotations
 from contextlib import AsyncExitStack
 
 from dutlab.errors import HostError
-from dutlab.events import Tell, nobody
+from dutlab.events import Tell, no_observer
 from dutlab.hosts.host import Process
 from dutlab.hosts.private_folder import held_folder
 from dutlab.sensors.sensor import SensorSite, Watched
@@ -47,7 +47,7 @@ class PerfProfile:
         self._process: Process | None = None
         self._event = ""
 
-    async def start(self, tell: Tell = nobody) -> None:
+    async def start(self, tell: Tell = no_observer) -> None:
         """Start perf; return when it samples. Raises HostError."""
         host = self._site.host
         folder = await self._held.enter_async_context(held_folder(host))

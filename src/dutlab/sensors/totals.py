@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 
-from dutlab.events import Tell, nobody
+from dutlab.events import Tell, no_observer
 from dutlab.hosts.host import Host
 from dutlab.physics.interference import CpuAccount
 from dutlab.sensors.cpu_account import AccountReader
@@ -24,7 +24,7 @@ class CounterTotals:
         self._host = host
         self._before: Mapping[str, float] | None = None
 
-    async def start(self, tell: Tell = nobody) -> None:
+    async def start(self, tell: Tell = no_observer) -> None:
         """Read the counters. Raises HostError."""
         self._before = await read_counters(self._host)
 
@@ -46,7 +46,7 @@ class ProgramTotals:
         self._host, self._read = host, read
         self._before: Mapping[str, float] = {}
 
-    async def start(self, tell: Tell = nobody) -> None:
+    async def start(self, tell: Tell = no_observer) -> None:
         """Read the counters. Raises HostError."""
         self._before = await self._read()
 
@@ -65,7 +65,7 @@ class CpuTotals:
         self._accounts, self._meanwhile = accounts, AsyncExitStack()
         self._before: Mapping[str, CpuAccount] = {}
 
-    async def start(self, tell: Tell = nobody) -> None:
+    async def start(self, tell: Tell = no_observer) -> None:
         self._before = await self._accounts.read()
         await self._meanwhile.enter_async_context(self._accounts.running())
 

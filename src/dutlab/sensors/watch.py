@@ -13,7 +13,7 @@ from typing import Self, cast
 from dutlab.by_path import named
 from dutlab.ending import run_to_end
 from dutlab.errors import DutlabError, HostError, ToolMissing
-from dutlab.events import Tell, nobody
+from dutlab.events import Tell, no_observer
 from dutlab.extras import extra_install_command
 from dutlab.hosts.local import THIS_MACHINE
 from dutlab.sensors.sensor import Sensor, SensorSite, Watched, all_of
@@ -49,7 +49,7 @@ class Watch:
     `watched.faults`.
     """
 
-    def __init__(self, sensors: Sequence[Sensor], tell: Tell = nobody) -> None:
+    def __init__(self, sensors: Sequence[Sensor], tell: Tell = no_observer) -> None:
         self._vital = [s for s in sensors if s.vital]
         self._others = [s for s in sensors if not s.vital]
         self._tell = tell

@@ -37,7 +37,7 @@ _LONGEST = 400
 
 
 class RunStage(enum.Enum):
-    """What can be done with a run: the page shows the buttons of it."""
+    """Actions that are possible with a run; the page shows a button for each."""
 
     RUNNING = "running"
     PAUSING = "pausing"
@@ -283,8 +283,8 @@ class Following:
         """Read the new events and draw the state."""
         fault = ""
         try:
-            anew, events = self._tail.new()
-            if anew:
+            was_replaced, events = self._tail.new()
+            if was_replaced:
                 self.state = RunState(self._run)
             for event in events:
                 self.state.hear(event)
@@ -292,7 +292,7 @@ class Following:
             fault = f"The run's events cannot be read: {error.strerror if isinstance(error, OSError) else error.what}."
         running, finished = is_running(self._run), (self._run / MANIFEST).exists()
         if fault and finished:
-            fault = "This run has no events. Its report has what was measured."
+            fault = "This run has no events. Its report has the results."
         elif not fault and not running and not finished and not self.state.ended:
             fault = "No process of this machine runs it. One on another machine may; otherwise `dutlab resume` continues it."
         self.is_over = not running and (finished or bool(self.state.ended))
@@ -342,7 +342,7 @@ class FollowedRuns:
         self._followed: dict[Path, tuple[Following, asyncio.Task[None]]] = {}
 
     def once(self, run: Path) -> tuple[str, RunStage]:
-        """Return the drawn state of a run, and what can be done with it, for a page that opens."""
+        """Return the drawn state of a run, and the possible actions, for a page that opens."""
         now = Following(run, self._draw, self._is_ending)
         now.look()
         return now.drawn, now.state.stage

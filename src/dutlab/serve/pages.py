@@ -67,12 +67,12 @@ class Pages:
         """Return the folder of a run. Raises FileNotFoundError, InputError."""
         return self.runs.folder(name)
 
-    def page(self, template: str, **said: Any) -> str:  # noqa: ANN401 - any variable of a template
+    def page(self, template: str, **variables: Any) -> str:  # noqa: ANN401 - any variable of a template
         """Fill the template `serve_TEMPLATE.html.j2`."""
         shown = environment().get_template(f"serve_{template}.html.j2")
-        return shown.render(root=self.root, has_login=self.has_login, has_control=self.has_control, doubts_at="", **said)
+        return shown.render(root=self.root, has_login=self.has_login, has_control=self.has_control, doubts_at="", **variables)
 
-    def run_list(self, asked: Mapping[str, str], **said: Any) -> str:  # noqa: ANN401 - as above
+    def run_list(self, asked: Mapping[str, str], **variables: Any) -> str:  # noqa: ANN401 - as above
         """Return the list of runs, newest first, filtered by the fields of `asked`."""
         filters = {name: asked.get(name, "").strip()[:200] for name in _FILTERS}
         wanted = Wanted(**filters)
@@ -88,7 +88,7 @@ class Pages:
             "runs", found=runs, away=away, results={name: [end_words(ends) for ends in best_and_worst(of)] for name, of in results.items()},
             of_fleet=self.runs.of_fleet, total=total,
             number=number, pages=max(1, -(-total // A_PAGE)), given=filters, narrowed=any(filters.values()),
-            address=address, choices={**offered, "status": list(STATUSES), "doubt": list(_DOUBTS)}, **said,
+            address=address, choices={**offered, "status": list(STATUSES), "doubt": list(_DOUBTS)}, **variables,
         )  # fmt: skip
 
     def report(self, name: str) -> str:

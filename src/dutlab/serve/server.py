@@ -24,7 +24,7 @@ from dutlab.serve.pages import Pages
 from dutlab.serve.served_runs import FleetRuns, FolderRuns
 from dutlab.store.fleet_database import FleetDatabase
 
-_ENDS_S = 3
+_SHUTDOWN_S = 3
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ def server_of(asked: ServeRequest) -> BoundedServer:
     constants.SSL_HANDSHAKE_TIMEOUT = REQUEST_HEAD_S  # asyncio's; uvicorn has no setting for it
     settings = uvicorn.Config(
         application(pages, guard, control), log_level="error", access_log=False, server_header=False, proxy_headers=False,
-        timeout_graceful_shutdown=_ENDS_S, timeout_keep_alive=15, lifespan="off", backlog=BACKLOG,
+        timeout_graceful_shutdown=_SHUTDOWN_S, timeout_keep_alive=15, lifespan="off", backlog=BACKLOG,
         ssl_certfile=asked.tls_cert, ssl_keyfile=asked.tls_key, ws="none", http=protocol_for(ConnectionSet(capacity())),
     )  # fmt: skip
     return BoundedServer(settings)

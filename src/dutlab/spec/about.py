@@ -1,4 +1,4 @@
-"""Specification of a host as its owner states it: what no program reads there, such as price, slots and the controller's model.
+"""Specification of a host as its owner states it: facts that no program reads there, such as price, slots and the controller's model.
 
 about:
   model: Supermicro SuperServer E302-9D

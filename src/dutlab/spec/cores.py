@@ -52,11 +52,11 @@ def _read(value: Any) -> Cores:  # noqa: ANN401 what a user wrote can be anythin
     by_link, faults = dict[str, tuple[int, ...]](), []
     for name, numbers in value.items():
         try:
-            by_link[_NAME.validate_python(name)] = found = _NUMBERS.validate_python(numbers)
+            by_link[_NAME.validate_python(name)] = cores = _NUMBERS.validate_python(numbers)
         except ValidationError as error:
             faults += faults_of(error, (str(name),))
             continue
-        if not found:
+        if not cores:
             faults.append(fault((str(name),), "empty; write the cores of the link, or leave it out", FaultKind.MISSING))
     if faults:
         raise refuse("cpus", faults)

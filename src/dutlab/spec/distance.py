@@ -60,7 +60,7 @@ class Distance(SpecModel):
 
     @property
     def distance_words(self) -> str:
-        """Description of what is added, for people."""
+        """Description of the added delay, loss and limits, for people."""
         times = {"delay": self.delay, "jitter": self.jitter, "queue": self.queue}
         parts = [f"{key} {value * 1000:g} ms" for key, value in times.items() if value is not None]
         parts += [] if self.loss is None else [f"loss {self.loss * 100:g} %"]

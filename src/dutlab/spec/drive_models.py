@@ -115,9 +115,9 @@ def _drives(data: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], dict[str
                 yield ("hosts", str(host), "drives", str(name)), drive
 
 
-def _numbers(told: Mapping[str, str]) -> tuple[dict[str, float], list[str]]:
+def _numbers(entries: Mapping[str, str]) -> tuple[dict[str, float], list[str]]:
     numbers, wrong = dict[str, float](), list[str]()
-    for name, text in told.items():
+    for name, text in entries.items():
         try:
             numbers |= {name: float(text)} if text else {}
         except ValueError:

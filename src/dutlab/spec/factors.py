@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic_core import InitErrorDetails
@@ -18,15 +18,12 @@ from dutlab.errors import FaultKind
 from dutlab.spec.bounds import TestbedBounds
 from dutlab.spec.fields import Duration, Name, YesNo, name_fault
 from dutlab.spec.links import IPV6_LEAST_MTU
-from dutlab.spec.model import Loc, SpecModel, ValueFault, did_you_mean, fault
+from dutlab.spec.model import SpecModel, ValueFault, did_you_mean, fault
 from dutlab.spec.translation import MOST_MTU as TRANSLATED_MTU
 from dutlab.spec.translation import prefix_fault, prefixes_of
 from dutlab.spec.tunnels import MOST_TUNNELS
 from dutlab.spec.wire_form import NAT64
 from dutlab.units import Seconds
-
-if TYPE_CHECKING:
-    from dutlab.spec.shape import TestbedShape
 
 MODE, MTU, TUNNELS, TRANSCEIVERS = "mode", "mtu", "tunnels", "transceivers"
 OFF = "off"
@@ -169,7 +166,8 @@ class LevelCommands(Commands):
         yield from more
 
 
-def _one_or_more(value: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
+def one_or_more(value: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
+    """Return commands for one host as a list of one; other values unchanged."""
     return [value] if isinstance(value, Mapping | LevelCommands) else value
 
 
@@ -178,18 +176,19 @@ def _by_level(value: Any) -> Any:  # noqa: ANN401 what a user wrote can be anyth
 
 
 CommandsOfLevel = Annotated[
-    tuple[LevelCommands, ...], BeforeValidator(_one_or_more, json_schema_input_type=LevelCommands | tuple[LevelCommands, ...])
+    tuple[LevelCommands, ...], BeforeValidator(one_or_more, json_schema_input_type=LevelCommands | tuple[LevelCommands, ...])
 ]
 Levels = dict[str, Annotated[dict[str, CommandsOfLevel], BeforeValidator(_by_level)]]
 """Factor → level → commands for each host; empty for a level that is the state in which the hosts were found."""
 
 
-def _some_levels(value: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
+def some_levels(value: Any) -> Any:  # noqa: ANN401 what a user wrote can be anything
+    """Return one level as a list of one; lists unchanged."""
     return value if isinstance(value, list | tuple) else [value]
 
 
 Exclusion = dict[
-    str, Annotated[tuple[Level, ...], BeforeValidator(_some_levels, json_schema_input_type=Level | tuple[Level, ...]), Field(min_length=1)]
+    str, Annotated[tuple[Level, ...], BeforeValidator(some_levels, json_schema_input_type=Level | tuple[Level, ...]), Field(min_length=1)]
 ]
 """Factor → levels. A combination that has one of the levels in each of these factors is left out."""
 
@@ -217,7 +216,7 @@ def factor_faults(data: Mapping[str, Any]) -> Iterator[InitErrorDetails]:
             texts[name] = [level_text(level) for level in levels]
             yield from _levels_faults(name, texts[name], written_out=name in own)
     yield from _own_faults(own, texts)
-    for i, name in enumerate(_listed(data.get("expensive_to_change"))):
+    for i, name in enumerate(as_sequence(data.get("expensive_to_change"))):
         if name == MODE or name not in factors:
             yield fault(
                 ("expensive_to_change", i),
@@ -228,7 +227,8 @@ def factor_faults(data: Mapping[str, Any]) -> Iterator[InitErrorDetails]:
     yield from _exclude_faults(exclude if isinstance(exclude, list | tuple) else (), texts)
 
 
-def _listed(value: object) -> Sequence[object]:
+def as_sequence(value: object) -> Sequence[object]:
+    """Return a list or a tuple unchanged; anything else as empty."""
     return value if isinstance(value, list | tuple) else ()
 
 
@@ -253,7 +253,7 @@ def _levels_faults(name: str, levels: Sequence[Any], *, written_out: bool) -> It
 def _level_fault(name: str, level: str) -> str:
     """Return the fault of a knob's level, or ""."""
     if name.startswith(SYSCTL) and not level.isprintable():
-        return f"{level!r} is not the value of a sysctl: it has what cannot be printed"
+        return f"{level!r} is not the value of a sysctl: it has unprintable characters"
     if (kind := KNOBS.get(name)) is None:
         return ""
     backwards = name in ("rps", "irq-affinity") and any(int(a) > int(b) for a, b in re.findall(r"([0-9]{1,4})-([0-9]{1,4})", level))
@@ -294,7 +294,7 @@ def _exclude_faults(exclude: Sequence[Any], factors: Mapping[str, Sequence[Any]]
             if name not in factors:
                 yield fault(("exclude", i, name), f"no such factor {did_you_mean(str(name), factors)}", FaultKind.UNKNOWN_NAME)
                 continue
-            texts = [level_text(level) for level in _some_levels(levels)]
+            texts = [level_text(level) for level in some_levels(levels)]
             yield from (
                 fault(
                     ("exclude", i, name),
@@ -310,7 +310,7 @@ def _exclude_faults(exclude: Sequence[Any], factors: Mapping[str, Sequence[Any]]
 
 def _kept(factors: Mapping[str, Sequence[Any]], exclude: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
     """Yield the combinations of levels that are not left out."""
-    texts = [{name: [level_text(level) for level in _some_levels(of)] for name, of in one.items()} for one in exclude]
+    texts = [{name: [level_text(level) for level in some_levels(of)] for name, of in one.items()} for one in exclude]
     for row in product(*factors.values()):
         if not is_excluded(levels := dict(zip(factors, row, strict=True)), texts):
             yield levels
@@ -324,15 +324,15 @@ def combinations(factors: object, exclude: object, most: int) -> int:
     count = 1
     for of in texts.values():
         count *= len(of)
-    known = [one for one in _listed(exclude) if isinstance(one, Mapping) and one]
+    known = [one for one in as_sequence(exclude) if isinstance(one, Mapping) and one]
     return count if count > most or not known else sum(1 for _ in _kept(texts, known))
 
 
 def with_least_mtu(bounds: TestbedBounds, factors: object) -> TestbedBounds:
     """Return the limits of links at the smallest MTU of the experiment, since frames must pass at each. PPPoE and NAT64 lower it too."""
     levels = factors.get(MTU) if isinstance(factors, Mapping) else None
-    mtus = [int(level) for level in map(level_text, _listed(levels)) if isinstance(level, str) and level.isdecimal()]
-    dials = isinstance(factors, Mapping) and "on" in map(level_text, _listed(factors.get("pppoe")))
+    mtus = [int(level) for level in map(level_text, as_sequence(levels)) if isinstance(level, str) and level.isdecimal()]
+    dials = isinstance(factors, Mapping) and "on" in map(level_text, as_sequence(factors.get("pppoe")))
     translated = bool(prefixes_of(factors))
     most = min(PPPOE_MTU if dials else LARGEST_MTU, TRANSLATED_MTU if translated else LARGEST_MTU)
     links = {
@@ -344,83 +344,3 @@ def with_least_mtu(bounds: TestbedBounds, factors: object) -> TestbedBounds:
         for name, link in bounds.items()
     }
     return TestbedBounds(links, bounds.drives)
-
-
-def level_misfits(experiment: Mapping[str, Any], bed: TestbedShape) -> Iterator[tuple[Loc, str]]:
-    """Yield (place, fault) for levels that cannot be set on the hosts of this testbed."""
-    factors, own = experiment.get("factors"), experiment.get("levels")
-    own = own if isinstance(own, Mapping) else {}
-    for name in factors if isinstance(factors, Mapping) else ():
-        if is_knob(name) and name not in own and (why := _unturnable(name, bed)):
-            commands = "" if name == TUNNELS else "write its levels as commands under `levels:`, or "
-            yield ("factors", name), f"{why}; {commands}rename it to have a person asked"
-    if isinstance(factors, Mapping) and TUNNELS in factors:
-        yield from _misnumbered(experiment, bed)
-    for name, levels in own.items():
-        for level, raw in levels.items() if isinstance(levels, Mapping) else ():
-            for one in _listed(_one_or_more(raw)):
-                host = one.get("host") if isinstance(one, Mapping) else None
-                if host is not None and host not in bed.hosts:
-                    what = f"{bed.title} has no host {host!r} that takes commands"
-                    yield ("levels", name, level), f"{what} {did_you_mean(str(host), bed.hosts)}"
-                elif host is None and one and not bed.has_dut:
-                    yield ("levels", name, level), f"no command reaches a DUT of {bed.title}: name the `host`"
-
-
-def _unturnable(name: str, bed: TestbedShape) -> str:
-    """Return the reason why dutlab cannot set a knob on this testbed; empty where it can."""
-    if name == TUNNELS:
-        return _no_tunnels(bed)
-    if name != MTU:
-        if not bed.has_dut:
-            return f"no command reaches a DUT of {bed.title}"
-        hosts = {"the DUT": bed.family}
-    else:
-        on_links = dict.fromkeys(host for link in bed.bounds.values() for host in link.hosts)
-        if closed := [host for host in on_links if host not in bed.hosts]:
-            return f"the MTU is set at both ends of every cable, and no command reaches {', '.join(closed)}"
-        hosts = {host: bed.hosts[host] for host in on_links}
-    return next(filter(None, (_lacks_knob(name, host, family) for host, family in hosts.items())), "")
-
-
-def _lacks_knob(name: str, host: str, family: str) -> str:
-    """Return the reason why a host of this family does not have the knob; empty if it has it."""
-    from dutlab.spec.known import LINUX, OWN_PORTS  # noqa: PLC0415 -- loads every system; only files with levels need them
-    from dutlab.systems import system_of  # noqa: PLC0415 -- as above
-
-    system = system_of(family)
-    if name.startswith(SYSCTL):
-        return "" if system.kernel else f"{host} is {system.title}, which has no sysctl"
-    knob = KNOBS[name]
-    if knob.of_mode:
-        return "" if family == LINUX else f"dutlab sets {name} on hosts of family linux, and {host} is {system.title}"
-    fits = system.kernel == knob.kernel and not (knob.of_ports and family in OWN_PORTS)
-    return "" if fits else f"dutlab sets {name} on {knob.kernel}, and {host} is {system.title}"
-
-
-def _no_tunnels(bed: TestbedShape) -> str:
-    """Return the reason why dutlab cannot make tunnels by number on this testbed; empty where it can."""
-    from dutlab.spec.known import LINUX, ROLES  # noqa: PLC0415 -- loads every system; only files with levels need them
-    from dutlab.systems import system_of  # noqa: PLC0415 -- as above
-
-    odd = next((f"{host} is {system_of(family).title}" for host, family in bed.hosts.items() if family != LINUX), "")
-    paths = {link: of.hosts for link, of in bed.bounds.items() if of.through_dut}
-    odd = odd or next((f"nothing reaches {host}" for of in paths.values() for host in of if host not in bed.hosts), "")
-    odd = odd or next((f"link {link} is not one" for link, of in paths.items() if len(of) != len(ROLES)), "")
-    return f"dutlab makes them on Linux, on paths of source, DUT and sink, and in {bed.title} {odd}" if odd else ""
-
-
-def _misnumbered(experiment: Mapping[str, Any], bed: TestbedShape) -> Iterator[tuple[Loc, str]]:
-    """Yield faults: a number of tunnels with a mode that has no tunnels by number, or 0 with a mode that has them."""
-    from dutlab.spec.known import mode_of  # noqa: PLC0415 -- as above
-
-    factors, excluded = experiment["factors"], [one for one in _listed(experiment.get("exclude")) if isinstance(one, Mapping) and one]
-    texts = [{name: [level_text(level) for level in _some_levels(of)] for name, of in one.items()} for one in excluded]
-    for i, number in enumerate(map(level_text, _listed(factors[TUNNELS]))):
-        for mode in _listed(factors.get(MODE)):
-            if not isinstance(mode, str) or is_excluded({MODE: mode, TUNNELS: number}, texts):
-                continue
-            tunnel = mode_of(bed.family, mode).tunnel
-            if (tunnel is not None and tunnel.by_number) is (number == "0"):
-                why = "makes one tunnel at least" if number == "0" else "has no tunnels by number: give it level 0"
-                yield ("factors", TUNNELS, i), f"mode {mode} {why}; exclude: [{{mode: {mode}, {TUNNELS}: {number}}}] leaves this out"

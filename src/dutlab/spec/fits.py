@@ -8,9 +8,10 @@ from typing import Any
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-from dutlab.spec.factors import combinations, level_misfits, with_least_mtu
+from dutlab.spec.factors import combinations, with_least_mtu
 from dutlab.spec.generators import Generator, GeneratorModel
 from dutlab.spec.known import FAMILY_MODES, MDRAID, ROLES, RUN_ENGINE, STARTS_PROGRAMS, modes_of
+from dutlab.spec.level_misfits import level_misfits
 from dutlab.spec.model import FILE_CONTEXT, Loc, did_you_mean
 from dutlab.spec.shape import TestbedShape
 from dutlab.spec.translation import untranslatable, untranslatable_links
@@ -72,7 +73,7 @@ def incompatibilities(experiment: Mapping[str, Any], bed: TestbedShape) -> Itera
 
 
 def _unmet_needs(workload: WorkloadModel, factors: object, bed: TestbedShape) -> Iterator[str]:
-    """Yield what a workload needs of the testbed's machines and of the modes, but does not get."""
+    """Yield unmet needs of a workload: of the testbed's machines, and of the modes."""
     for name in sorted({link for links in workload.link_sets(bed.bounds) for link in links} & bed.one_machine):
         if workload.needs & {Need.IPERF3, Need.PING}:
             ends = " and ".join(bed.bounds[name].ends)
@@ -120,7 +121,7 @@ def _not_of_array(workload: WorkloadModel, arrays: Sequence[DeclaredMode], bed: 
 
 
 def _needs_unmet(workload: WorkloadModel, bed: TestbedShape) -> Iterator[str]:
-    """Yield what a workload needs of its links and their hosts, but does not get."""
+    """Yield unmet needs of a workload: of its links and their hosts."""
     if workload.needs & {Need.COMMANDS, Need.DRIVES}:
         return
     driven = list(dict.fromkeys(link for links in workload.link_sets(bed.bounds) for link in links))

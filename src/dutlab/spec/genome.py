@@ -44,7 +44,7 @@ def read_genome(genome: str, table: Mapping[str, int] = MappingProxyType({})) ->
     if not sizes:
         raise ValueFault("empty; write letters, as in aaafg", FaultKind.MISSING)
     if useless := [letter for letter in table if letter not in genome or not _can_be_stated(letter)]:
-        raise ValueError(f"a size is stated for {useless[0]!r}, which the genome does not use or has already")
+        raise ValueError(f"a size is stated for {useless[0]!r}, but the genome does not use it, or RFC 6985 states it")
     return tuple(sizes)
 
 

@@ -1,4 +1,4 @@
-"""Sensor of a testbed or experiment: what all kinds have in common, and the rules for the keys `sensors` and `watch`.
+"""Sensor of a testbed or experiment: the common part of all kinds, and the rules for the keys `sensors` and `watch`.
 
 `spec/sensors.py` has the kinds. It is imported only for files that name one, to keep start-up short.
 """
@@ -98,7 +98,7 @@ def _watches() -> Collection[str]:
     return WATCHES
 
 
-def host_faults(sensors: object, hosts: Collection[str], without_a_way_in: frozenset[str] = frozenset()) -> Iterator[InitErrorDetails]:
+def host_faults(sensors: object, hosts: Collection[str], unreachable: frozenset[str] = frozenset()) -> Iterator[InitErrorDetails]:
     """Yield faults of sensors whose host does not exist, or that need commands on a host that none can reach."""
     for name, sensor in sensors.items() if isinstance(sensors, Mapping) else ():
         host = sensor.get("host") if isinstance(sensor, Mapping) else getattr(sensor, "host", None)
@@ -106,7 +106,7 @@ def host_faults(sensors: object, hosts: Collection[str], without_a_way_in: froze
             continue
         if host not in hosts:
             yield fault(("sensors", str(name), "host"), f"there is no host {host!r} {did_you_mean(host, hosts)}", FaultKind.UNKNOWN_NAME)
-        elif host in without_a_way_in and _runs_there(sensor):
+        elif host in unreachable and _runs_there(sensor):
             yield fault(
                 ("sensors", str(name), "host"),
                 f"no command reaches {host}; leave `host` out and ask it from this machine",

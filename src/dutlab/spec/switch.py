@@ -1,4 +1,4 @@
-"""Power switch of a host: what all kinds have in common, and the rules for the key `power`.
+"""Power switch of a host: the common part of all kinds, and the rules for the key `power`.
 
 `spec/power.py` has the kinds. It is imported only for files that name one, to keep start-up short.
 """

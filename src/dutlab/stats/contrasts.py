@@ -45,17 +45,17 @@ class CellDesign:
     def pairs(self, group: int, before: Levels, after: Levels) -> Weights | None:
         """Return the mean over all pairs of cells that differ in `group` alone."""
         place = {cell: n for n, cell in enumerate(self.cells)}
-        found = []
+        contrasts = []
         for cell, n in place.items():
             other = (*cell[:group], after, *cell[group + 1 :])
             if cell[group] == before and other in place:
-                found.append(((n, -1.0), (place[other], 1.0)))
-        return self._mean(found)
+                contrasts.append(((n, -1.0), (place[other], 1.0)))
+        return self._mean(contrasts)
 
     def quadruples(self, a: int, b: int, change_a: tuple[Levels, Levels], change_b: tuple[Levels, Levels]) -> Weights | None:
         """Return the interaction of two groups: how the effect of `a` changes with `b`, averaged over sets of four cells."""
         place = {cell: n for n, cell in enumerate(self.cells)}
-        found = []
+        contrasts = []
         for cell, n in place.items():
             if (cell[a], cell[b]) != (change_a[0], change_b[0]):
                 continue
@@ -65,8 +65,8 @@ class CellDesign:
                 if other in place:
                     four.append((place[other], sign))
             if len(four) == 4:  # noqa: PLR2004 - all four are there
-                found.append(tuple(four))
-        return self._mean(found)
+                contrasts.append(tuple(four))
+        return self._mean(contrasts)
 
     def clear(self, group: int, before: Levels, after: Levels) -> Weights | None:
         """Return the effect from the model with every two-factor interaction; None if it is confounded with one."""
@@ -145,14 +145,14 @@ class CellDesign:
         of: NDArray[np.float64] = wanted @ inverse
         return Weights(tuple(of.tolist()), 0, tuple(int(n) for n in np.flatnonzero(np.abs(of) > _TINY)))
 
-    def _mean(self, found: Sequence[Sequence[tuple[int, float]]]) -> Weights | None:
-        if not found:
+    def _mean(self, contrasts: Sequence[Sequence[tuple[int, float]]]) -> Weights | None:
+        if not contrasts:
             return None
         of = [0.0] * len(self.cells)
-        for cells in found:
+        for cells in contrasts:
             for n, sign in cells:
-                of[n] += sign / len(found)
-        return Weights(tuple(of), len(found), tuple(sorted({n for cells in found for n, _ in cells})))
+                of[n] += sign / len(contrasts)
+        return Weights(tuple(of), len(contrasts), tuple(sorted({n for cells in contrasts for n, _ in cells})))
 
 
 def groups_of(levels: Sequence[Mapping[str, str]], factors: Sequence[str]) -> tuple[Group, ...]:

@@ -98,7 +98,7 @@ _LAGS, _FEWEST = (1, 2, 3), 20
 _ALIKE, _NEIGHBOURS_ALIKE = 2.0, 2.5
 """Limits in standard errors, for the correlations together and for that of neighbours; above them, losses cluster.
 
-Of devices with independent trials, 1 to 2 % exceed them (tests/bench/critical_coverage.py).
+1 to 2 % of devices with independent trials exceed them (tests/bench/critical_coverage.py).
 """
 BURST_FRAMES = 4096.0
 """Frames that a stall loses: the usual greatest size of a card's ring."""

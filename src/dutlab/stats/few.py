@@ -1,7 +1,7 @@
 """Comparison of few repeats of many cells: their spread is estimated from all cells together.
 
 With three repeats a side, ranks never give p below 0.1, and few repeats of many cells prove nothing once p is adjusted for all cells. But
-cells that were measured together show one another's spread. So the variance of a pair is the mean of its own variance and that of all
+cells that were measured together show one another's spread. So the variance of a pair is the mean of this pair's variance and that of all
 cells, weighted by degrees of freedom (G. K. Smyth, Stat. Appl. Genet. Mol. Biol. 3, 2004, article 3, section 6.2), on the logarithm. A t
 test follows. It assumes normal values. A box with two states violates this: a cell whose few repeats all had one state seems to have no
 spread. So no pair's variance is smaller than the upper quartile over the cells.

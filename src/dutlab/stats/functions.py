@@ -71,11 +71,11 @@ def changes(older: Sequence[FunctionCost], newer: Sequence[FunctionCost]) -> tup
     return tuple(sorted(proven, key=lambda of: (-abs(of.change), of.name)))
 
 
-def grown(found: Sequence[FunctionChange]) -> tuple[FunctionChange, ...]:
+def grown(changes: Sequence[FunctionChange]) -> tuple[FunctionChange, ...]:
     """Return the functions that cost more, at most MOST of them."""
-    return tuple(of for of in found if of.change > 0)[:MOST]
+    return tuple(of for of in changes if of.change > 0)[:MOST]
 
 
-def words_of(found: Sequence[FunctionChange]) -> str:
+def words_of(changes: Sequence[FunctionChange]) -> str:
     """Return text as in `nft_do_chain +412, __skb_get_hash +18`."""
-    return ", ".join(of.words for of in found)
+    return ", ".join(of.words for of in changes)

@@ -44,7 +44,7 @@ def next_of_repeats(values: Sequence[float], count: int, outside: float, shared:
 
 @dataclass(frozen=True)
 class CommonChange:
-    """Change from run to run that all cells of a device share, and what is left of each cell's own; both on the logarithm."""
+    """Change from run to run: the part that all cells of a device share, and the rest of each cell; both on the logarithm."""
 
     by_run: tuple[float, ...]
     """Change of each run, whose mean is 0."""

@@ -1,1 +1,1 @@
-"""Run folders: what a run leaves behind, written once, and read by everything downstream."""
+"""Run folders: the files of a run, written once, and read by all later stages."""

@@ -50,7 +50,7 @@ def add(
 ) -> Path:
     """Write an addition to the run, copy its file, and return the path of the JSON file. Raises InputError, StoreError."""
     if not text.strip() or len(text) > LONGEST_NOTE:
-        raise InputError(f"a note or caption has from 1 to {LONGEST_NOTE} characters", remedy="say what it shows")
+        raise InputError(f"a note or caption has from 1 to {LONGEST_NOTE} characters", remedy="describe the addition")
     folder = folder_in(run, ADDITIONS)
     number = 1 + max((int(path.stem) for path in folder.glob("[0-9][0-9][0-9][0-9].json")), default=0)
     addition = Addition(added=now, by=by, text=text.strip(), host=host or None, facts=dict(facts) if facts else None)
@@ -88,11 +88,11 @@ def additions_of(run: Path, faults: list[str]) -> Iterator[Addition]:
 
 def attached_facts(run: Path, faults: list[str]) -> dict[str, dict[str, str]]:
     """Return host → name → value of all added facts; of two values of one name the newer counts."""
-    found: dict[str, dict[str, str]] = {}
+    facts: dict[str, dict[str, str]] = {}
     for addition in additions_of(run, faults):
         if addition.facts:
-            found.setdefault(addition.host or "", {}).update(addition.facts)
-    return found
+            facts.setdefault(addition.host or "", {}).update(addition.facts)
+    return facts
 
 
 def _content(file: Path) -> bytes:

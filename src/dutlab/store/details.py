@@ -10,7 +10,7 @@ from typing import Literal, Self
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict
 
-from dutlab.methods.ports import Flow, Histogram, TimedFlow
+from dutlab.methods.flow import Flow, Histogram, TimedFlow
 
 
 class _Strict(BaseModel):

@@ -350,21 +350,21 @@ def _update(connection: sqlite3.Connection, runs: Path, folders: Mapping[str, in
                 _take_in(connection, runs, run)
 
 
-def _take_in(connection: sqlite3.Connection, runs: Path, found: FoundRun) -> None:
+def _take_in(connection: sqlite3.Connection, runs: Path, run: FoundRun) -> None:
     """Replace the rows of a run. Rows that another process has added in the meantime are replaced too."""
-    if found.rows is None:
-        if found.seen.startswith(FINISHED):  # the runs were copied together with their index
-            connection.execute("UPDATE runs SET folder = ? WHERE name = ?", (found.folder, found.name))
+    if run.rows is None:
+        if run.seen.startswith(FINISHED):  # the runs were copied together with their index
+            connection.execute("UPDATE runs SET folder = ? WHERE name = ?", (run.folder, run.name))
         return
-    _forget(connection, found.name)
+    _forget(connection, run.name)
     connection.execute("SAVEPOINT run")
     try:
-        insert_rows(connection, found.rows)
+        insert_rows(connection, run.rows)
     except sqlite3.OperationalError:
         raise  # the index itself: disk full, or locked
     except Exception as error:  # noqa: BLE001 - a foreign record may have values that SQLite cannot store
         connection.execute("ROLLBACK TO run")
-        insert_rows(connection, damaged_rows(runs / found.name, found.seen, found.folder, error))
+        insert_rows(connection, damaged_rows(runs / run.name, run.seen, run.folder, error))
     connection.execute("RELEASE run")
 
 
@@ -388,9 +388,9 @@ def _mark_running(connection: sqlite3.Connection, runs: Path) -> None:
             connection.executemany("UPDATE runs SET status = ? WHERE name = ?", changed)
 
 
-def question_columns(found: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+def question_columns(columns: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     """Return (name, type in DuckDB) of the columns that a question may name, from the columns of either database."""
-    return [(name, _KINDS[kind.lower()]) for name, kind in found if name not in _OF_THE_INDEX]
+    return [(name, _KINDS[kind.lower()]) for name, kind in columns if name not in _OF_THE_INDEX]
 
 
 def insert_rows(connection: Any, rows: Mapping[str, Sequence[Sequence[Any]]]) -> None:  # noqa: ANN401 - of either database

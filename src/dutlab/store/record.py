@@ -15,7 +15,8 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, GetCoreSchemaH
 from pydantic_core import CoreSchema, core_schema
 
 from dutlab.doubts import Doubt, DoubtKind
-from dutlab.methods.ports import Flow, Measured, OfferCount
+from dutlab.methods.flow import Flow
+from dutlab.methods.ports import Measured, OfferCount
 from dutlab.physics.ceilings.assumed import above_line
 from dutlab.physics.interference import Interference
 from dutlab.plan.cell import Cell
@@ -39,7 +40,7 @@ class SubjectRecord(_Strict):
     """Subject of figures (dutlab.subject)."""
 
     places: Annotated[tuple[str, ...], Field(min_length=1)]
-    """Links, drives or hosts, as the cell calls them; of several it is the sum."""
+    """Names of links, drives or hosts, as in the cell. For several, figures are sums over them."""
     way: Way = Way.FORWARD
     """Left out where it is `forward`."""
     part: str = ""
@@ -73,9 +74,9 @@ def _fields(subject: Subject) -> dict[str, Any]:
     return {"places": list(subject.places), **way, **({"part": subject.part} if subject.part else {})}
 
 
-def _as_entries(found: object, info: ValidationInfo) -> object:
+def _as_entries(figures: object, info: ValidationInfo) -> object:
     """Return figures in memory as entries. In a file only entries are valid, so nothing is converted then."""
-    return figure_entries(Figures(found)) if isinstance(found, Mapping) and info.context is not FROM_FILE else found
+    return figure_entries(Figures(figures)) if isinstance(figures, Mapping) and info.context is not FROM_FILE else figures
 
 
 def _figures_schema(_source: object, handler: GetCoreSchemaHandler) -> CoreSchema:
@@ -149,12 +150,14 @@ class TrialRecord(_Strict):
     checks: list[dict[str, Any]] = []
     """Checks of the mode's verification: what, passed, found."""
     counters: dict[str, dict[str, float]] = {}
-    """Host → counter → difference over the trial (softirqs, drops); a counter that is as it was is left out."""
+    """Host → counter → difference over the trial (softirqs, drops). Unchanged counters are left out."""
     polling: list[int] = []
     """Cores of the DUT that its mode keeps busy without load."""
     interference: dict[str, Interference] = {}
-    """Host → what other work took from the trial there (`this-machine`: a lab, whose hosts share one kernel). A host that cannot tell is
-    not there."""
+    """Host → processor time that other work took there during the trial. Hosts that cannot report it are left out.
+
+    `this-machine` stands for all hosts of a lab, which share one kernel.
+    """
     offers: OfferCount | None = None
     """Counts of methods that judge each load; None: the trial is judged as a whole, by `interference`."""
     tool_facts: dict[str, str] = {}
@@ -173,8 +176,8 @@ class TrialRecord(_Strict):
         return any(d.kind == name for d in self.doubts)
 
 
-def found_of(measured: Measured) -> dict[str, Any]:
-    """Return the fields of a record that a method or a tool filled, except doubts.
+def measured_fields(measured: Measured) -> dict[str, Any]:
+    """Return the fields of a record that come from a method or a tool, except doubts.
 
     NaN and infinity are left out of the figures. In a table they become None.
     """

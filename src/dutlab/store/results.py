@@ -111,9 +111,9 @@ def results_of(records: Iterable[TrialRecord]) -> tuple[CellResult, ...]:
 def best_and_worst(results: Iterable[CellResult]) -> tuple[BestAndWorst, ...]:
     """Return the best and worst cell of each workload, at the place where most cells were measured.
 
-    Of several such places it is the one with the most links, then with the shortest frames, then with the best result. Where every place
-    has one cell, as of pairs of hosts, it is the best and worst over all of them. A figure without a better direction is left out, and so
-    are figures that are no speed where a workload has one that is.
+    If there are several such places, the one with the most links counts, then the one with the shortest frames, then the one with the best
+    result. If every place has one cell, as for pairs of hosts, all places count together. A figure without a better direction is left out.
+    If a workload has a speed among its figures, the others are left out too.
     """
     by_place: dict[tuple[str, str], list[CellResult]] = defaultdict(list)
     for result in results:

@@ -29,10 +29,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Self
 
-from pydantic import ValidationError
-
-from dutlab import outside
-from dutlab.bounds import DETAILS, PART, PLAN, RECORD, FileBound
+from dutlab.bounds import PLAN
 from dutlab.errors import InputError, StoreError
 from dutlab.store.attempts import Attempt, AttemptReason, attempts_in, set_aside
 from dutlab.store.beneath import Beneath
@@ -40,8 +37,9 @@ from dutlab.store.details import TrialDetails
 from dutlab.store.judged import as_disturbed, judged
 from dutlab.store.manifest import JOURNAL, MANIFEST, ManifestDifference, compare, is_temporary, manifest_of
 from dutlab.store.names import checked_component, checked_relative, run_name, trial_folder, trial_of
-from dutlab.store.read import CHANGED, read_json, reading
-from dutlab.store.record import FROM_FILE, SCHEMA_VERSION, TrialRecord
+from dutlab.store.read import CHANGED
+from dutlab.store.record import SCHEMA_VERSION, TrialRecord
+from dutlab.store.record_files import NewerRun, bounded_files, details_in, read_object, read_record, record_json
 from dutlab.store.record_reader import RecordReader
 from dutlab.store.samples import SampleRow, columns, means_of, write_samples
 from dutlab.store.seal import SEAL, new_seal, token_of
@@ -56,25 +54,6 @@ from dutlab.store.write import (
     sync_directory,
     write_once,
 )
-from dutlab.subject import Figures
-
-
-class NewerRun(StoreError):
-    """Error: a newer dutlab wrote a file of the run."""
-
-    def __init__(self, path: Path, found: object) -> None:
-        what = f"{path}: has schema_version {found!r}, and this dutlab reads up to {SCHEMA_VERSION}"
-        super().__init__(what, remedy="read it with the dutlab that wrote it, or a newer one")
-        self.path, self.found = path, found
-
-
-class OlderRun(StoreError):
-    """Error: an older dutlab wrote a file of the run, in another form."""
-
-    def __init__(self, path: Path, found: int) -> None:
-        what = f"{path}: has schema_version {found}, and this dutlab reads {SCHEMA_VERSION} only"
-        super().__init__(what, remedy="read it with the dutlab that wrote it or measure again")
-        self.path, self.found = path, found
 
 
 class RunFolder:
@@ -160,12 +139,12 @@ class RunFolder:
     @property
     def plan(self) -> dict[str, Any]:
         """Content of plan.json. Raises StoreError."""
-        return _object(self.path / "plan.json", PLAN)
+        return read_object(self.path / "plan.json", PLAN)
 
     @property
     def resolved(self) -> dict[str, Any]:
         """Content of resolved.json. Raises StoreError."""
-        return _object(self.path / "resolved.json")
+        return read_object(self.path / "resolved.json")
 
     def write_host(self, name: str, facts: Mapping[str, Any]) -> Path:
         """Write a host's facts. A later call for the same host, in a resumed run, writes NAME~2.json. Raises StoreError."""
@@ -181,18 +160,18 @@ class RunFolder:
 
     def findings(self) -> list[dict[str, Any]]:
         """Return the findings of all examinations of the testbed. Raises NewerRun, StoreError."""
-        files = [_object(p) for p in sorted(self.path.glob("doctor*.json"))]
+        files = [read_object(p) for p in sorted(self.path.glob("doctor*.json"))]
         return [f for file in files for f in file.get("findings", []) if isinstance(f, dict)]
 
     @property
     def calibration(self) -> dict[str, Any]:
         """Content of calibration.json; empty if the rig was not measured. Raises StoreError."""
         path = self.path / "calibration.json"
-        return _object(path) if path.exists() else {}
+        return read_object(path) if path.exists() else {}
 
     def hosts(self) -> dict[str, dict[str, Any]]:
         """Return facts by the name of their file: `dut`, and `dut~2` of a resumed run. Raises StoreError."""
-        return {p.stem: _object(p) for p in sorted((self.path / "hosts").glob("*.json"))}
+        return {p.stem: read_object(p) for p in sorted((self.path / "hosts").glob("*.json"))}
 
     def write_trial(
         self, record: TrialRecord, raw: Mapping[str, bytes], samples: Iterable[SampleRow] = (), details: TrialDetails | None = None
@@ -205,7 +184,9 @@ class RunFolder:
         then has no record, and a new folder is removed.
         """
         rows = list(samples)
-        bounded_record, kept_raw, data = _bounded(record.model_copy(update={"watched": means_of(rows)}) if rows else record, raw, details)
+        bounded_record, kept_raw, data = bounded_files(
+            record.model_copy(update={"watched": means_of(rows)}) if rows else record, raw, details
+        )
         outputs = {checked_relative(name): output for name, output in kept_raw.items()}
         folder = trial_folder(self.path, record.trial)
         fresh = not folder.exists()
@@ -216,8 +197,8 @@ class RunFolder:
                     path = folder / "raw" / name
                     with run.below(path.parent.relative_to(self.path).as_posix()) as below:
                         write_once(path, output, Sync.AT_END, folder=below)
-            for beside, part in data.items():
-                write_once(folder / beside, part, Sync.AT_END)
+            for file_name, part in data.items():
+                write_once(folder / file_name, part, Sync.AT_END)
             if rows:
                 write_samples(folder / "samples.parquet", columns(rows))
             if self._sync is Sync.EACH:
@@ -225,12 +206,12 @@ class RunFolder:
                 sync_all(
                     [
                         *(folder / "raw" / path for path in (*outputs, *folders)),
-                        *(folder / beside for beside in data),
+                        *(folder / name for name in data),
                         folder,
                         folder.parent,
                     ]
                 )
-            write_once(folder / "record.json", _json(bounded_record), self._sync)
+            write_once(folder / "record.json", record_json(bounded_record), self._sync)
         except OSError as error:
             raise as_store_error(error, folder, None) from error
         finally:
@@ -260,7 +241,7 @@ class RunFolder:
 
     def record(self, trial: int) -> TrialRecord:
         """Return the record of a finished trial as it was written. Raises NewerRun, StoreError."""
-        return _read_record(trial_folder(self.path, trial), trial)
+        return read_record(trial_folder(self.path, trial), trial)
 
     def records(self) -> Iterator[TrialRecord]:
         """Yield the records of all finished trials in order, judged (store.judged). Raises NewerRun, StoreError."""
@@ -276,7 +257,7 @@ class RunFolder:
         records, reader = [], RecordReader(without)
         for trial, folder in sorted(self._finished()):
             try:
-                records.append(keep(_read_record(folder, trial, reader)))
+                records.append(keep(read_record(folder, trial, reader)))
             except NewerRun:
                 raise
             except StoreError as error:
@@ -299,7 +280,7 @@ class RunFolder:
 
     def set_aside_records(self) -> list[tuple[AttemptReason, TrialRecord]]:
         """Return the reason and the record of each attempt that was set aside. Raises NewerRun, StoreError."""
-        pairs = [(a.reason, _read_record(a.folder, a.trial)) for a in self.attempts()]
+        pairs = [(a.reason, read_record(a.folder, a.trial)) for a in self.attempts()]
         return [
             (reason, as_disturbed(record, "the other trials of its cell were calmer"))
             if reason is AttemptReason.DISTURBED and record.status == "measured"
@@ -357,88 +338,9 @@ class RunFolder:
             raise StoreError(f"{self.path / 'trials'}: cannot be read: {error.strerror}", remedy=CHANGED) from error
 
 
-def _read_record(folder: Path | str, trial: int, reader: RecordReader | None = None) -> TrialRecord:
-    """Return the record in a trial's folder. Raises NewerRun, StoreError."""
-    path = f"{folder}/record.json"
-    with reading(path):
-        try:
-            record = _record_in(outside.read(path, RECORD), reader or RecordReader())
-        except (ValidationError, OSError):
-            record = _record_of(Path(path))  # raises a precise error: a newer version, or the fault
-    if record.trial != trial:
-        raise StoreError(f"{path}: is the record of trial {record.trial}", remedy=CHANGED)
-    return record
-
-
-def _record_in(data: bytes, reader: RecordReader) -> TrialRecord:
-    """Return the record in `data`. Raises ValidationError."""
-    try:
-        return reader.read(data)
-    except ValueError:
-        return TrialRecord.model_validate_json(data, context=FROM_FILE).model_copy(update=reader.left_out)
-
-
-def details_in(folder: Path) -> TrialDetails:
-    """Return the details in the folder of a trial or an attempt; empty if there are none. Raises StoreError."""
-    path = folder / "details.json"
-    with reading(path):
-        try:
-            return TrialDetails.model_validate_json(outside.read(path, DETAILS))
-        except FileNotFoundError:
-            return TrialDetails()
-
-
-def _bounded(
-    record: TrialRecord, raw: Mapping[str, bytes], details: TrialDetails | None
-) -> tuple[TrialRecord, dict[str, bytes], dict[str, bytes]]:
-    """Return the record, the raw outputs by name, and the other files, all within the limits of readers."""
-    outputs, beside = dict(raw), dict[str, bytes]()
-    if details:
-        data = details.model_dump_json().encode() + b"\n"
-        if len(data) <= DETAILS.most_bytes:
-            beside["details.json"] = data
-        else:
-            outputs["too-large-details.json"] = data
-    if len(data := _json(record)) > RECORD.most_bytes:
-        why = f"its record has {len(data)} bytes, and readers take {RECORD.most_bytes}: all of it is in raw/too-large-record.json"
-        outputs["too-large-record.json"] = data
-        record = TrialRecord(
-            trial=record.trial, status="failed", why=why, attempt=record.attempt, cell=record.cell, started=record.started,
-            ended=record.ended, figures=Figures(),
-        )  # fmt: skip
-    return record.model_copy(update={"raw": sorted(f"raw/{name}" for name in outputs)}), outputs, beside
-
-
-def _json(record: TrialRecord) -> bytes:
-    return record.model_dump_json(indent=1).encode() + b"\n"
-
-
 def _write_next(folder: Path, name: str, value: Mapping[str, Any]) -> Path:
     """Write NAME.json, or NAME~2.json and so on if earlier files exist. Return the path."""
     earlier = len(list(folder.glob(f"{name}~*.json"))) + (folder / f"{name}.json").exists()
     path = folder / (f"{name}~{earlier + 1}.json" if earlier else f"{name}.json")
     write_once(path, as_json(value))
     return path
-
-
-def _record_of(path: Path) -> TrialRecord:
-    document = _object(path, RECORD)
-    try:
-        return TrialRecord.model_validate(document, context=FROM_FILE)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise StoreError(f"{path}: {where}: {first['msg']} ({error.error_count()} faults)", remedy=CHANGED) from error
-
-
-def _object(path: Path, bound: FileBound = PART) -> dict[str, Any]:
-    """Return a JSON object. Another schema_version than ours is refused first. Raises NewerRun, OlderRun, StoreError."""
-    document = read_json(path, bound)
-    if not isinstance(document, dict):
-        raise StoreError(f"{path}: not a JSON object", remedy=CHANGED)
-    version = document.get("schema_version", SCHEMA_VERSION)
-    if not isinstance(version, int) or version > SCHEMA_VERSION:
-        raise NewerRun(path, version)
-    if version < SCHEMA_VERSION:
-        raise OlderRun(path, version)
-    return document

@@ -13,9 +13,10 @@ from dutlab.errors import InputError, StoreError
 from dutlab.store.cell_figures import counts
 from dutlab.store.needed import count_needed
 from dutlab.store.record import TrialRecord
+from dutlab.store.record_files import NewerRun
 from dutlab.store.record_reader import FIGURES_ONLY
 from dutlab.store.results import results_of
-from dutlab.store.run_folder import NewerRun, RunFolder
+from dutlab.store.run_folder import RunFolder
 from dutlab.store.run_readers import FINISHED, Rows
 
 _GRADES = ("severe", "warning", "note")

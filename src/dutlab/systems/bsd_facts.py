@@ -58,15 +58,15 @@ class BsdFacts:
 
     def put(self, facts: FactTree, answers: Answers, names: Sequence[str]) -> None:
         """Store the answers under the paths of Linux's facts."""
-        facts.put("os", self.title(answers, f"{self.kernel} {answers.said('uname', '-r')[0] or ''}".strip()))
+        facts.put("os", self.title(answers, f"{self.kernel} {answers.output_of('uname', '-r')[0] or ''}".strip()))
         for path, name in self._named().items():
-            text, why = answers.said(*_sysctl(name))
+            text, why = answers.output_of(*_sysctl(name))
             facts.put(path, int(text) if text and text.isdigit() else text, why)
-        told = {name: text for name in self.mitigations if (text := answers.said(*_sysctl(name))[0])}
-        facts.put("mitigations", told or None, "no sysctl has it")
+        states = {name: text for name in self.mitigations if (text := answers.output_of(*_sysctl(name))[0])}
+        facts.put("mitigations", states or None, "no sysctl has it")
         for name in (*_SYSCTLS, *self.sysctls):
-            facts.put(f"sysctls/{name}", *answers.said(*_sysctl(name)))
-        output, why = answers.said(*_PF)
+            facts.put(f"sysctls/{name}", *answers.output_of(*_sysctl(name)))
+        output, why = answers.output_of(*_PF)
         facts.put("firewall/pf_enabled", "Status: Enabled" in output if output else None, why)
         tables, why = answers.of(*_ARP)
         for name in names:
@@ -90,7 +90,7 @@ class BsdFacts:
     def put_interface(self, facts: FactTree, answers: Answers, name: str) -> None:
         """Store the output of ifconfig(8) about an interface."""
         at = f"interfaces/{name}"
-        output, why = answers.said(*self.ifconfig(name))
+        output, why = answers.output_of(*self.ifconfig(name))
         why = "not in the output of ifconfig" if output else why
         text = output or ""
         if driver := self.driver(name):

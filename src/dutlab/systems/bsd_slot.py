@@ -39,10 +39,10 @@ def questions() -> Iterator[Question]:
 
 def put(facts: FactTree, answers: Answers, names: Sequence[str]) -> None:
     """Store the links in `interfaces/NAME/pcie`; without any, an earlier value remains."""
-    output, _ = answers.said(*_PCICONF)
+    output, _ = answers.output_of(*_PCICONF)
     devices = pciconf_devices(output or "")
-    dumped, _ = answers.said(*_PCIDUMP)
-    named, _ = answers.said(*_DMESG)
+    dumped, _ = answers.output_of(*_PCIDUMP)
+    named, _ = answers.output_of(*_DMESG)
     devices += pcidump_devices(dumped or "", addresses(named or ""))
     for name in names:
         if way := way_to_root(devices, name.partition(".")[0]):  # a VLAN has its parent's card

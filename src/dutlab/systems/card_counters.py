@@ -66,7 +66,7 @@ DRIVERS: Mapping[str, tuple[DriverCounter, ...]] = _table({
         r"queue_\d+_rx_(page|skb)_alloc_fail": NO_MEMORY, r"queue_\d+_rx_empty_rx_ring": BUFFER_LATE,
         "(bw_in|bw_out|pps|conntrack|linklocal)_allowance_exceeded": OVER_ALLOWANCE,
     },
-    # The same name in brackets, `[0]: rx_discards`, counts one queue; this is their sum.
+    # Sum of the queues' counters, which have a number in front: `[0]: rx_discards`.
     "bnx2x": {"rx_brb_discard": MISSED, "rx_discards": NO_BUFFER},
     "cxgb4": {r"rx_bg\d_frames_dropped": MISSED},
     "sfc": {"port_rx_overflow": MISSED, "(port_)?rx_nodesc_drops": NO_BUFFER, "rx_noskb_drops": NO_MEMORY},

@@ -20,10 +20,10 @@ class Answers:
         """Return the stripped answer, or None and the reason; an empty file is an answer."""
         return self._by_question.get(question, (None, self._why))
 
-    def said(self, *question: str) -> tuple[str | None, str]:
+    def output_of(self, *question: str) -> tuple[str | None, str]:
         """Return the answer of a command, or None and the reason; an empty output is not an answer."""
         text, why = self.of(*question)
-        return text or None, why or f"`{question[0]}` said nothing"
+        return text or None, why or f"`{question[0]}` printed nothing"
 
 
 class FactTree:

@@ -65,21 +65,21 @@ class _Facts(BsdFacts):
         """Store the facts of any BSD, and those of FreeBSD."""
         super().put(facts, answers, names)
         for path, key in _KENV.items():
-            facts.put(path, *answers.said("kenv", "-q", key))
+            facts.put(path, *answers.output_of("kenv", "-q", key))
         for name in names:
             self._put_queues(facts, answers, name)
             for key, leaf in _OF_DRIVER.items():
-                facts.put(f"interfaces/{name}/{key}", *answers.said(*_of_driver(name, leaf)))
+                facts.put(f"interfaces/{name}/{key}", *answers.output_of(*_of_driver(name, leaf)))
 
     def _put_queues(self, facts: FactTree, answers: Answers, name: str) -> None:
         """Store the queues, from interrupt names: `ix0:rxq0` with iflib, earlier `igb0:que 0`, other drivers `cxl0:rx0`."""
-        output, why = answers.said(*_INTERRUPTS)
+        output, why = answers.output_of(*_INTERRUPTS)
         queues = set(re.findall(rf"\b{re.escape(name)}:(?:rxq|que ?|q|rx)(\d+)\b", output or ""))
-        fixed = answers.said(*_of_driver(name, _RX_QUEUES))[0] or ""
+        fixed = answers.output_of(*_of_driver(name, _RX_QUEUES))[0] or ""
         count = len(queues) or (int(fixed) if fixed.isdigit() else 0)
         facts.put(f"interfaces/{name}/rx_queues", count or None, "its interrupts name no queues" if output else why)
         pairs = {
-            which: int(text) for which, leaf in _PAIRS.items() if (text := answers.said(*_of_driver(name, leaf))[0]) and text.isdigit()
+            which: int(text) for which, leaf in _PAIRS.items() if (text := answers.output_of(*_of_driver(name, leaf))[0]) and text.isdigit()
         }
         facts.put(f"interfaces/{name}/channels", {which: {"combined": n} for which, n in pairs.items()} or None, "not stated")
 

@@ -22,7 +22,7 @@ class _Facts(BsdFacts):
 
     def title(self, answers: Answers, release: str) -> str:
         """Return the name of the system, with Apple's version number."""
-        version, _ = answers.said(*_SW_VERS)
+        version, _ = answers.output_of(*_SW_VERS)
         return f"macOS {version} ({release})" if version else release
 
     def driver(self, name: str) -> None:

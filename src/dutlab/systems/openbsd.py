@@ -61,7 +61,7 @@ class _Facts(BsdFacts):
     def put(self, facts: FactTree, answers: Answers, names: Sequence[str]) -> None:
         """Store the facts of any BSD, and those of OpenBSD."""
         super().put(facts, answers, names)
-        facts.put("kernel.relinks_at_boot", answers.said(*_RELINKED)[0] is not None)
+        facts.put("kernel.relinks_at_boot", answers.output_of(*_RELINKED)[0] is not None)
 
     def ifconfig(self, name: str) -> Question:
         """Return the command that describes an interface, with the offloads that the card supports."""

@@ -57,14 +57,14 @@ def _step(block: str) -> PcieStep:
     )
 
 
-def _gigatransfers(told: Mapping[str, str], key: str) -> float | None:
-    m = re.match(r"(\d+(?:\.\d+)?) ?GT/s", told.get(key, ""))
+def _gigatransfers(fields: Mapping[str, str], key: str) -> float | None:
+    m = re.match(r"(\d+(?:\.\d+)?) ?GT/s", fields.get(key, ""))
     return float(m[1]) if m else None
 
 
-def _lanes(told: Mapping[str, str], key: str) -> int | None:
+def _lanes(fields: Mapping[str, str], key: str) -> int | None:
     """Return the number of lanes; None for 0 and 255, which the kernel writes where there is no link."""
-    value = told.get(key, "")
+    value = fields.get(key, "")
     return int(value) if value.isdigit() and 0 < int(value) <= 32 else None  # noqa: PLR2004 the widest link
 
 

@@ -27,7 +27,7 @@ echo
 exec <&5 >&6 5<&- 6>&-
 $2"
 exec 5<&- 6>&-
-command=$COPROC_PID said=${{COPROC[0]}} tell=${{COPROC[1]}}
+command=$COPROC_PID output=${{COPROC[0]}} tell=${{COPROC[1]}}
 echo
 while read -r word at later; do
   now
@@ -35,11 +35,11 @@ while read -r word at later; do
   left=$((at - t)); echo "$left"
   if [ "$left" -gt 0 ] && [ "$left" -lt {LONGEST_WAIT_NS} ]; then
     printf -v wait %d.%09d $((left / {NS_PER_S})) $((left % {NS_PER_S}))
-    read -rt "$wait" -u "$said"
+    read -rt "$wait" -u "$output"
   fi
   now; before=$t
   echo >&"$tell"
-  read -r -u "$said"
+  read -r -u "$output"
   now; read -rt "$later"; printf '\0began %s %s\n' "$before" "$t"
   wait "$command"
   exit

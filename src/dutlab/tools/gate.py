@@ -79,7 +79,7 @@ class Gate:
     clock: ClockReading
     """Best of several readings."""
     jumped_ns: int = 0
-    said: bytes = b""
+    output: bytes = b""
     """Output of the command before the report of its start was read."""
     here: bool = False
     """True if it is on this machine, with our clock."""
@@ -128,11 +128,11 @@ class Gate:
         return Start(self.process.host_name, ahead, earliest, latest, self.jumped_ns)
 
     async def _begun(self) -> list[int]:
-        """Return what the host's own clock showed before and after the start of the command; empty if unknown. Raises HostError."""
+        """Return the times of the host's clock before and after the start of the command; empty if unknown. Raises HostError."""
         while True:
             line = await _line(self.process)
             match = re.search(BEGAN, line)
-            self.said += line[: match.start()] if match else line
+            self.output += line[: match.start()] if match else line
             if match:
                 return [int(shown_ns) for shown_ns in match.groups() if shown_ns]
 

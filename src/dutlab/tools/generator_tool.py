@@ -8,7 +8,7 @@ from typing import Protocol
 
 from dutlab.dut.mode import Announce
 from dutlab.errors import ToolFailed, ToolMissing
-from dutlab.events import Tell, nobody
+from dutlab.events import Tell, no_observer
 from dutlab.hosts.host import Host
 from dutlab.methods.ports import Generator
 from dutlab.spec.experiment import CustomMode
@@ -33,7 +33,7 @@ class GeneratorSite:
     testbed: Testbed
     cpus: Mapping[str, Sequence[int]]
     engine: Engine
-    tell: Tell = nobody
+    tell: Tell = no_observer
     """Function that gets the progress of a running program."""
     arrays: Mapping[str, ModeArray] = field(default_factory=dict)
     """Mode → array that it makes of a host's drives; an array is larger than each of them."""

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 
 from dutlab.ending import cancelled
 from dutlab.errors import CommandTimedOut, HostError
-from dutlab.events import Tell, nobody
+from dutlab.events import Tell, no_observer
 from dutlab.hosts.host import Done, Host
 from dutlab.hosts.own_time import own_timeout
 
@@ -47,7 +47,7 @@ async def run_heard(host: Host, argv: Sequence[str], hear: Callable[[str], None]
 @asynccontextmanager
 async def received_rate(host: Host, interface: str, where: str, who: str, tell: Tell) -> AsyncIterator[None]:
     """Pass the receive rate of a Linux host's interface to `tell`, about once a second. A failure does not affect the trial."""
-    if tell is nobody or host.system.kernel != "Linux":
+    if tell is no_observer or host.system.kernel != "Linux":
         yield
         return
     following = asyncio.ensure_future(_follow(host, interface, lambda bps: tell(where, who, {"wire_bps": bps})))

@@ -29,19 +29,19 @@ for n, _ in enumerate(sys.stdin, 1):
         s.send(before + request + after)
         while request not in s.recv(2048):
             pass
-        said = "answered"
+        result = "answered"
     except ConnectionRefusedError:
-        said = "refused: nothing listens there"
+        result = "refused: nothing listens there"
     except socket.timeout:
-        said = "not answered"
+        result = "not answered"
     except OSError as e:
-        said = f"not sent: {e.strerror}"
-    print(said, flush=True)
+        result = f"not sent: {e.strerror}"
+    print(result, flush=True)
 """
 
 
 class Manager:
-    """A methods.ports.Beside: each step sends a query to the DUT's address that is the gateway of the link's source."""
+    """A methods.dut_ports.ConcurrentWork: each step sends a query to the DUT's address that is the gateway of the link's source."""
 
     def __init__(self, hosts: Mapping[str, Host], testbed: Testbed) -> None:
         self._hosts, self._testbed = hosts, testbed

@@ -193,8 +193,8 @@ def _omni_rates(name: str, columns: Mapping[str, str], *, is_pairs: bool) -> tup
     if is_pairs:
         rate = rate if rate is not None and (not units or "Trans" in units) else omni_number(columns, "TRANSACTION_RATE")
         return ({} if rate is None else {"transactions_per_s": rate}), ""
-    found = _UNIT.match(units)
-    scale = _SCALES[found[1] or found[2] or ""] if found else 1e6
+    unit = _UNIT.match(units)
+    scale = _SCALES[unit[1] or unit[2] or ""] if unit else 1e6
     ways = {"sent_bps": ("LOCAL_SEND", "REMOTE_SEND"), "goodput_bps": ("REMOTE_RECV", "LOCAL_RECV")}
     if "MAERTS" in name:
         ways = {key: (b, a) for key, (a, b) in ways.items()}
@@ -206,17 +206,17 @@ def _omni_rates(name: str, columns: Mapping[str, str], *, is_pairs: bool) -> tup
         figures.setdefault("goodput_bps", rate * scale)
     if name == "UDP_STREAM" and (sent := figures.get("sent_bps")) and "goodput_bps" in figures:
         figures["loss_ratio"] = 1 - figures["goodput_bps"] / sent
-    return figures, "" if found or not figures else "10^6bits/s"
+    return figures, "" if unit or not figures else "10^6bits/s"
 
 
 def _rows(body: str) -> Iterator[Row]:
     at_s = 0.0
-    for found in _INTERIM.finditer(body):
-        at_s = round(at_s + float(found[3]), 3)
-        unit = _UNIT.match(found[2])
+    for match in _INTERIM.finditer(body):
+        at_s = round(at_s + float(match[3]), 3)
+        unit = _UNIT.match(match[2])
         if unit is not None:
             rates = unit[0] == "Trans/s"
             yield {
                 "at_s": at_s,
-                "transactions_per_s" if rates else "goodput_bps": float(found[1]) * (1 if rates else _SCALES[unit[1] or unit[2] or ""]),
+                "transactions_per_s" if rates else "goodput_bps": float(match[1]) * (1 if rates else _SCALES[unit[1] or unit[2] or ""]),
             }

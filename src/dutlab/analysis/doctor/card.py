@@ -176,9 +176,7 @@ def _offloads_price(off: Sequence[str]) -> Price:
 def _spread(p: Inventory, port: InventoryPort, queues: Mapping[str, Any]) -> Price:
     """Return the cost of one core for all queues, if each queue could have its own core and cores are the limit."""
     cores = min(len(queues), whole(p.fact(port.host, "cpu", "cores")) or 1)
-    return Price(
-        100 * (1 - 1 / cores), f"what {cores} cores would receive, at most", f"computed: 1 - 1 / {cores}, if the core is the limit"
-    )
+    return Price(100 * (1 - 1 / cores), f"the rate of {cores} cores, at most", f"computed: 1 - 1 / {cores}, if the core is the limit")
 
 
 def _on_one_core(port: InventoryPort, what: str, evidence: tuple[Evidence, ...], queues: Mapping[str, Any], price: Price) -> Finding:

@@ -11,7 +11,7 @@ from dutlab.analysis.doctor.kinds import KINDS, FindingProof
 
 NOT_KNOWN = "no published figure was found"
 WORTH_PERCENT = 1.0
-"""Least cost in percent for a warning. Smaller costs are less than repeats differ by."""
+"""Least cost in percent for a warning. Repeats differ by more than a smaller cost."""
 _BY_HAND = "by hand: "
 
 
@@ -44,11 +44,12 @@ class Evidence:
     read: str
     """The file or command that was read."""
     said: str
+    """Content of the file, or output of the command."""
 
 
 @dataclass(frozen=True)
 class CureStep:
-    """A command on a host; for what no command does, `command` begins with `by hand: `."""
+    """A command on a host. For a step that a person must carry out, `command` begins with `by hand: `."""
 
     host: str
     command: str

@@ -82,25 +82,25 @@ def neighbours(p: Inventory) -> Iterator[Finding]:
             )
 
 
-def _mismatch(p: Inventory, link: InventoryLink, told: dict[InventoryPort, int]) -> Finding:
-    least, most = min(told.values()), max(told.values())
+def _mismatch(p: Inventory, link: InventoryLink, mtu_by_port: dict[InventoryPort, int]) -> Finding:
+    least, most = min(mtu_by_port.values()), max(mtu_by_port.values())
     jumbo = least >= _LEAST_JUMBO and most - least in HEADERS
-    cables = [(a, b) for a, b in link.cables if a in told and b in told and told[a] != told[b]]
+    cables = [(a, b) for a, b in link.cables if a in mtu_by_port and b in mtu_by_port and mtu_by_port[a] != mtu_by_port[b]]
     why = (
         f"; {most - least} bytes are a header that one side counts and the other does not" if jumbo
         else "; hosts of one network differ, so longer packets are dropped silently" if cables and link.is_segment
         else "; two ends of one cable differ, so longer packets are dropped silently" if cables
         else "; the router between must fragment, or say that packets are too big"
     )  # fmt: skip
-    low = [port for port, size in told.items() if size < most]
+    low = [port for port, size in mtu_by_port.items() if size < most]
     return Finding(
         "jumbo-meaning" if jumbo else "mtu-mismatch",
         f"the ports of link {link.name} have MTUs from {least} to {most}{why}",
         _price(least, most),
         (f"link {link.name}",),
-        tuple(Evidence(port.host, read(p, port, "mtu"), str(size)) for port, size in told.items()),
+        tuple(Evidence(port.host, read(p, port, "mtu"), str(size)) for port, size in mtu_by_port.items()),
         _set(p, low, dict.fromkeys(low, most)),
-        _set(p, low, told),
+        _set(p, low, mtu_by_port),
     )
 
 

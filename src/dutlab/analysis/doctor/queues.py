@@ -37,15 +37,13 @@ def one_queue(p: Inventory) -> Iterator[Finding]:
         if card.get("kind") not in (None, "physical") and not _has_napi(card):
             continue
         can = min(cores, most or cores)
-        computed = Price(
-            100 * (1 - 1 / can), f"what {can} cores would receive, at most", f"computed: 1 - 1 / {can}, if the core is the limit"
-        )
+        computed = Price(100 * (1 - 1 / can), f"the rate of {can} cores, at most", f"computed: 1 - 1 / {can}, if the core is the limit")
         at_most = f"1 queue, at most {most or 'not stated'}"
         cure, undo = _more_queues(p, port, card, can if (most or 1) > 1 else cores, possible=(most or 1) > 1)
         yield Finding(
             "one-queue",
             f"the card receives with one queue, so one core of {cores} does all of its work",
-            computed if can > 1 else unknown_price("the card has one queue; what other cores can take over depends on the work"),
+            computed if can > 1 else unknown_price("the card has one queue; the work that other cores can take over is not known"),
             (str(port),),
             (Evidence(port.host, _read(p, port), f"{'RSS is off' if off else at_most}; {cores} cores"),),
             (CureStep(port.host, cure),),
@@ -64,7 +62,7 @@ def netisr_one_thread(p: Inventory) -> Iterator[Finding]:
         yield Finding(
             "netisr-one-thread",
             f"one thread of netisr processes all packets, on a machine of {cores} cores",
-            Price(100 * (1 - 1 / cores), f"what {cores} cores would do, at most", f"computed: 1 - 1 / {cores}, if the thread is the limit"),
+            Price(100 * (1 - 1 / cores), f"the rate of {cores} cores, at most", f"computed: 1 - 1 / {cores}, if the thread is the limit"),
             (host,),
             (Evidence(host, "sysctl net.isr.numthreads net.isr.dispatch net.inet.rss.enabled", f"{threads}, {dispatch}, {int(rss)}"),),
             (CureStep(host, "by hand: write net.isr.maxthreads=-1 and net.isr.bindthreads=1 into /boot/loader.conf, then reboot"),)
@@ -86,8 +84,8 @@ def _queues(card: Mapping[str, Any], which: str) -> int | None:
     channels = card.get("channels")
     counts = channels.get(which) if isinstance(channels, Mapping) else None
     if isinstance(counts, Mapping):
-        pairs, alone = (whole(counts.get(name)) or 0 for name in ("combined", "rx"))
-        return pairs + alone or None
+        combined, receiving = (whole(counts.get(name)) or 0 for name in ("combined", "rx"))
+        return combined + receiving or None
     return whole(card.get("rx_queues")) if which == "now" else None
 
 
@@ -107,10 +105,10 @@ def _more_queues(p: Inventory, port: InventoryPort, card: Mapping[str, Any], que
         return f"by hand: {words.format(n=queues, vectors=2 * queues + 2)}", "by hand: undo that on its host"
     if is_bsd(p, port.host):
         unit = re.sub(r"(\d+).*", r".\1", port.interface)  # ix0 → ix.0
-        of = f"dev.{unit}.iflib.override_nrxqs"
+        tunable = f"dev.{unit}.iflib.override_nrxqs"
         return (
-            f"by hand: take {of}=1 out of /boot/loader.conf (0 is a queue a core), then reboot",
-            f"by hand: write {of}=1 again, then reboot",
+            f"by hand: remove {tunable}=1 from /boot/loader.conf (0 is a queue a core), then reboot",
+            f"by hand: write {tunable}=1 again, then reboot",
         )
     if possible:
         counts = card["channels"]["most"]

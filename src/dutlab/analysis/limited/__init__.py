@@ -1,7 +1,8 @@
 """Limits of results: one verdict per result, with its evidence."""
 
+from dutlab.analysis.limited.facts import Core, Facts, Neighbour
 from dutlab.analysis.limited.finding import Confidence, LimitCause, LimitFinding
-from dutlab.analysis.limited.forwarding import Core, Facts, Neighbour, limit_of_result
+from dutlab.analysis.limited.forwarding import limit_of_result
 from dutlab.analysis.limited.storage import ArrayFacts, Subset, limit_of_array
 
 __all__ = [

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from dutlab.methods import sweep
+from dutlab.methods.flow import Flow
 from dutlab.methods.known.case import FRAME, Case, FaultyDevice, Known, cell, policer
-from dutlab.methods.ports import DRAIN, NO_TIME, Bench, Flow
+from dutlab.methods.ports import DRAIN, NO_TIME, Bench
 from dutlab.spec.rates import AskedRate, RateUnit
 from dutlab.spec.workloads.sweep import SweepSetting
 from dutlab.units import Seconds

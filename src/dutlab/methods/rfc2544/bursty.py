@@ -36,11 +36,11 @@ async def measure(stand: SuiteContext) -> Rfc2544Result:
     """Return one row a length of burst. Raises MeasurementError, InputError, HostError."""
     rows, figures, notes = list[Row](), dict[str, float](), list[str]()
     for frames in BURSTS:
-        found = await throughput.bounds(stand, InBursts(stand.generator, frames))
-        interval_ns = None if found.lower_pps is None else frames / found.lower_pps * 1e9
+        bounds = await throughput.bounds(stand, InBursts(stand.generator, frames))
+        interval_ns = None if bounds.lower_pps is None else frames / bounds.lower_pps * 1e9
         between_ns = None if interval_ns is None else max(interval_ns - frames / stand.maximum * 1e9, 0.0)
         rows.append({
-            "burst_frames": frames, "lower_pps": found.lower_pps, "upper_pps": found.upper_pps,
+            "burst_frames": frames, "lower_pps": bounds.lower_pps, "upper_pps": bounds.upper_pps,
             "interval_ns": interval_ns, "between_ns": between_ns,
         })  # fmt: skip
         if between_ns is None:

@@ -8,10 +8,11 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from dutlab.doubts import Doubt, DoubtKind
-from dutlab.events import Tell, nobody
+from dutlab.events import Tell, no_observer
 from dutlab.methods.dut_ports import DutControl, PowerControl
+from dutlab.methods.flow import Flow
 from dutlab.methods.ledger import doubts_of, failed_frames, made_frames, starved
-from dutlab.methods.ports import NO_TIME, Flow, Generator, Offer, Outcome, Row, Stretch, flow_names
+from dutlab.methods.ports import NO_TIME, Generator, Offer, Outcome, Row, Stretch, flow_names
 from dutlab.methods.rfc2544.modifiers import Modifiers
 from dutlab.spec.traffic import Directions
 from dutlab.spec.workloads.rfc2544 import Rfc2544Setting
@@ -23,7 +24,7 @@ LEARNING_S = 2.0
 RESIDUAL_S = 2.0  # RFC 2544 section 23: for residual frames to be received
 RESTABILISE_S = 5.0  # RFC 2544 section 23: for the DUT to restabilise
 LEAST_DRAIN_S = 0.2
-"""Least drain in seconds, for any scale: a software router must have time to send what it buffers."""
+"""Least drain in seconds, for any scale: a software router must have time to empty its buffers."""
 
 STARVED_TRIES = 2
 """Most offers of a load that the generator does not make in full; after them there is no figure."""
@@ -49,7 +50,7 @@ class Paced:
         forward = tuple(direction for direction in offer.links if not _is_back(direction, offer.links))
         directions = Directions.FORWARD if len(forward) == len(offer.links) else Directions.BOTH
         offer = replace(offer, links=forward, directions=directions, broadcast_ratio=self._modifiers.broadcast_ratio)
-        async with self._modifiers.beside() as begun:
+        async with self._modifiers.running() as begun:
             outcome = await self._generator.offer(replace(offer, begun=_both(begun.set, offer.begun)))
         self.facts.update(outcome.facts)
         self._trials += 1
@@ -76,12 +77,12 @@ class Paced:
 
 
 def _both(one: Callable[[], None], other: Callable[[], None] | None) -> Callable[[], None]:
-    def told() -> None:
+    def report() -> None:
         one()
         if other is not None:
             other()
 
-    return told
+    return report
 
 
 def _is_back(direction: str, directions: Sequence[str]) -> bool:
@@ -103,7 +104,7 @@ class SuiteContext:
     device: DutControl | None = None
     power: PowerControl | None = None
     """Power of the DUT; None if nothing may switch it."""
-    tell: Tell = nobody
+    tell: Tell = no_observer
 
     @property
     def directions(self) -> tuple[str, ...]:

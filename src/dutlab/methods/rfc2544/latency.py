@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean, median
 
 from dutlab.errors import MeasurementError
-from dutlab.methods.ports import Latency, Row
+from dutlab.methods.flow import Latency
+from dutlab.methods.ports import Row
 from dutlab.methods.rfc2544.context import Rfc2544Result, SuiteContext, failed, made
 from dutlab.units import Pps
 

@@ -40,7 +40,7 @@ class Modifiers:
         return BROADCAST_RATIO if self.broadcast else 0.0
 
     @asynccontextmanager
-    async def beside(self) -> AsyncIterator[asyncio.Event]:
+    async def running(self) -> AsyncIterator[asyncio.Event]:
         """Run the modifiers in this context, once the yielded event is set: when the trial's frames are being sent."""
         begun = asyncio.Event()
         tasks = [asyncio.create_task(self._go_on(kind, step, begun)) for kind, step in self.steps.items()]

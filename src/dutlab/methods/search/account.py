@@ -26,27 +26,31 @@ _DOUBTS = {
 }
 
 
-def figures(found: SearchResult, mix: Mix, links: int) -> dict[str, float]:
+def figures(result_of_search: SearchResult, mix: Mix, links: int) -> dict[str, float]:
     """Return the figures of `links` links together; unknown ones are absent."""
     known: dict[str, float] = {}
-    for name, result in found.results.items():
+    for name, result in result_of_search.results.items():
         for what, rate in (("lower", result.lower_pps), ("upper", result.upper_pps), ("conditional", result.conditional_pps)):
             if rate is not None:
                 known[part_figure(name, f"{what}_pps")] = rate * links
                 if what != "upper":
                     known[part_figure(name, f"{what}_bps_l1")] = l1_rate(Pps(rate * links), mix.mean)
-    return known | {"search_trials": len(found.trials), "search_sent_s": found.sent_s, "search_saved_s": found.saved_s}
-
-
-def tables(found: SearchResult) -> dict[str, Table]:
-    """Return the tables `goals` (one row a goal with its result, rates of each link) and `trials` (every trial in its order)."""
-    return {
-        "goals": [_goal_row(found, result) for result in found.results.values()],
-        "trials": [t.row(found.tolerance) for t in found.trials],
+    return known | {
+        "search_trials": len(result_of_search.trials),
+        "search_sent_s": result_of_search.sent_s,
+        "search_saved_s": result_of_search.saved_s,
     }
 
 
-def _goal_row(found: SearchResult, result: GoalResult) -> Row:
+def tables(result_of_search: SearchResult) -> dict[str, Table]:
+    """Return the tables `goals` (one row a goal with its result, rates of each link) and `trials` (every trial in its order)."""
+    return {
+        "goals": [_goal_row(result_of_search, result) for result in result_of_search.results.values()],
+        "trials": [t.row(result_of_search.tolerance) for t in result_of_search.trials],
+    }
+
+
+def _goal_row(searched: SearchResult, result: GoalResult) -> Row:
     return {
         **asdict(result.goal),
         "lower_pps": result.lower_pps,
@@ -55,38 +59,38 @@ def _goal_row(found: SearchResult, result: GoalResult) -> Row:
         "irregular": "; ".join(why.mark for why in result.irregular),
         "inversions": result.inversions,
         "disagreements": "; ".join(result.disagreements),
-        "lowest_pps": found.lowest_pps,
-        "highest_pps": found.highest_pps,
-        "highest_is": found.highest_is,
-        "ended": found.ended,
+        "lowest_pps": searched.lowest_pps,
+        "highest_pps": searched.highest_pps,
+        "highest_is": searched.highest_is,
+        "ended": searched.ended,
     }
 
 
-def doubts(found: SearchResult, of_trials: Mapping[DoubtKind, int], *, figure: str = "") -> tuple[Doubt, ...]:
+def doubts(searched: SearchResult, of_trials: Mapping[DoubtKind, int], *, figure: str = "") -> tuple[Doubt, ...]:
     """Return the doubts of the results, and those of the trials with the number of trials that have them.
 
     `figure` is the figure with the lower bound, if it differs from the goal's own.
     """
-    all_doubts = [Doubt(kind, f"in {count} of {len(found.trials)} trials") for kind, count in of_trials.items()]
+    all_doubts = [Doubt(kind, f"in {count} of {len(searched.trials)} trials") for kind, count in of_trials.items()]
     for kind, marks in ((DoubtKind.LEDGER_OPEN, {Mark.CONTRADICTORY}), (DoubtKind.TX_STARVED, {Mark.NO_ACCOUNT, Mark.IDLE})):
-        if first := next((t for t in found.trials if marks & set(t.marks)), None):
+        if first := next((t for t in searched.trials if marks & set(t.marks)), None):
             all_doubts.append(Doubt(kind, f"trial {first.number}: {first.detail}"))
     all_doubts += [
         doubt
-        for result in found.results.values()
-        for doubt in _of_result(found, result, figure or part_figure(result.goal.name, "lower_pps"))
+        for result in searched.results.values()
+        for doubt in _of_result(searched, result, figure or part_figure(result.goal.name, "lower_pps"))
     ]
-    shortest = min(result.goal.final_s for result in found.results.values())
+    shortest = min(result.goal.final_s for result in searched.results.values())
     return (*all_doubts, *([Doubt(DoubtKind.SHORT_TRIAL, f"{shortest:g} s")] if shortest < RFC2544_TRIAL_S else []))
 
 
-def _of_result(found: SearchResult, result: GoalResult, figure: str) -> list[Doubt]:
+def _of_result(searched: SearchResult, result: GoalResult, figure: str) -> list[Doubt]:
     name = result.goal.name
     about = figure if result.lower_pps is not None else ""
     details = {
-        Irregular.ENDED: found.ended,
-        Irregular.GENERATOR: found.reach,
-        Irregular.NO_UPPER: f"{si(found.highest_pps, 'pps')} is {found.highest_is}",
+        Irregular.ENDED: searched.ended,
+        Irregular.GENERATOR: searched.reach,
+        Irregular.NO_UPPER: f"{si(searched.highest_pps, 'pps')} is {searched.highest_is}",
     }
     of = [Doubt(_DOUBTS[why], f"{name}: {details.get(why, why.value)}", about) for why in result.irregular]
     if (width := result.width) is not None and width > result.goal.width:
@@ -97,16 +101,18 @@ def _of_result(found: SearchResult, result: GoalResult, figure: str) -> list[Dou
     return of
 
 
-def notes(search: Search, found: SearchResult) -> tuple[str, ...]:
+def notes(search: Search, outcome: SearchResult) -> tuple[str, ...]:
     """Return notes for the reader, in sentences."""
-    saved = f"stopping lost trials early saved {found.saved_s:.0f} s of {found.sent_s + found.saved_s:.0f} s"
-    searched = f"searched from {si(found.lowest_pps, 'pps')} to {si(found.highest_pps, 'pps')}, {found.highest_is}"
+    saved = f"stopping lost trials early saved {outcome.saved_s:.0f} s of {outcome.sent_s + outcome.saved_s:.0f} s"
+    searched = f"searched from {si(outcome.lowest_pps, 'pps')} to {si(outcome.highest_pps, 'pps')}, {outcome.highest_is}"
     waits = f"waits of {search.drain:g} s after a trial, where RFC 2544 section 23 has 2 s and 5 s"
-    held_back = sum(t.backpressure_frames > 0 for t in found.trials)
+    held_back = sum(t.backpressure_frames > 0 for t in outcome.trials)
     expected = [] if search.expected is None else [f"{si(search.expected, 'pps', 5)} was expected on each link, and tried first"]
-    refused = f"in {held_back} of {len(found.trials)} trials the DUT's port did not take every frame; such frames count as lost by the DUT"
+    refused = (
+        f"in {held_back} of {len(outcome.trials)} trials the DUT's port did not take every frame; such frames count as lost by the DUT"
+    )
     return (
-        *found.notes,
+        *outcome.notes,
         searched,
         *expected,
         saved,

@@ -1,7 +1,7 @@
-"""Loads of a search from a fit: short trials show the device's rate and buffers, then full trials confirm two loads beside the limit.
+"""Loads of a search from a fit. Short trials show the device's rate and buffers; full trials then confirm the loads around the limit.
 
 For goals that allow no bad trial. The bounds are those of RFC 9971, as with the library: a load with a bad trial is an upper bound, and
-only full good trials make a lower bound. So the fit decides where to look, never what holds. In order:
+only full good trials make a lower bound. So the fit chooses loads, but never decides a bound. In order:
 
 1. Looks: a short trial at the highest rate, and a longer one at the rate that came back. They show the line of forwarded frames
    (stats.forwarding).
@@ -125,17 +125,17 @@ class FittedLoads:
                 return _trial(state) if self._trials or self._expected is None else state.above(self._expected)
         return None
 
-    def add(self, trial: SearchTrial, told: LoadOutcome) -> None:
+    def add(self, trial: SearchTrial, outcome: LoadOutcome) -> None:
         """Store the result of the last trial."""
         forwarded = max(trial.made_frames - trial.failed_frames, 0) / self._links
         self._trials.append(
             FitTrial(
-                load_pps=told.ask.load,
-                asked_s=told.ask.duration,
+                load_pps=outcome.ask.load,
+                asked_s=outcome.ask.duration,
                 sent_s=trial.sent_s,
                 forwarded_frames=forwarded,
-                loss_ratio=told.loss_ratio,
-                look=told.ask.in_full,
+                loss_ratio=outcome.loss_ratio,
+                look=outcome.ask.in_full,
                 starved=Mark.STARVED in trial.marks,
             )
         )
@@ -143,8 +143,8 @@ class FittedLoads:
     @property
     def bounds(self) -> dict[Goal, Bounds]:
         """Bounds of each goal by the trials so far."""
-        found = {goal: answer([t.point for t in self._trials], goal.definition) for goal in self._goals}
-        return {goal: Bounds(_pps(of.lower_pps), _pps(of.upper_pps)) for goal, of in found.items()}
+        answers = {goal: answer([t.point for t in self._trials], goal.definition) for goal in self._goals}
+        return {goal: Bounds(_pps(of.lower_pps), _pps(of.upper_pps)) for goal, of in answers.items()}
 
 
 def _pps(rate: float | None) -> Pps | None:
@@ -152,12 +152,12 @@ def _pps(rate: float | None) -> Pps | None:
 
 
 class _State:
-    """What the trials show about one goal."""
+    """Result of the trials for one goal."""
 
     def __init__(self, goal: Goal, trials: Sequence[FitTrial], lowest: float, highest: float) -> None:
         self.goal, self.trials, self.lowest, self.highest = goal, trials, lowest, highest
-        found: RescoredBounds = answer([t.point for t in trials], goal.definition)
-        self.lower, self.upper = found.lower_pps, found.upper_pps
+        bounds: RescoredBounds = answer([t.point for t in trials], goal.definition)
+        self.lower, self.upper = bounds.lower_pps, bounds.upper_pps
         self.bad = [t for t in trials if t.loss_ratio > goal.loss_ratio]
         self.good = [t for t in trials if t.loss_ratio <= goal.loss_ratio and t.load_pps < (self.upper or math.inf)]
         self.bad_full = [t for t in self.bad if t.asked_s >= goal.final_s]

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from dutlab.doubts import DoubtKind
 from dutlab.errors import MachineTooBusy, MeasurementError
-from dutlab.events import SEARCH, Tell, nobody
+from dutlab.events import SEARCH, Tell, no_observer
 from dutlab.methods.early_stop import Matters, allowance, most_frames
 from dutlab.methods.ledger import HELD_BACK_MARGIN, doubts_of
 from dutlab.methods.ports import Generator, Offer, Outcome
@@ -41,7 +41,7 @@ class SearchLog:
     too, since a person waits for it.
     """
 
-    def __init__(self, generator: Generator, search: Search, clock: Callable[[], float] = time.monotonic, tell: Tell = nobody) -> None:
+    def __init__(self, generator: Generator, search: Search, clock: Callable[[], float] = time.monotonic, tell: Tell = no_observer) -> None:
         self.search, self.trials = search, list[SearchTrial]()
         self.facts: dict[str, str] = {}
         self.doubts: dict[DoubtKind, int] = {}
@@ -95,7 +95,7 @@ class SearchLog:
         if Mark.SILENT in trial.marks:
             await self._still_there(trial)
         trial = self._keep(replace(trial, counts=True))
-        self._matters.learn(ask.load, trial.told(ask, self.search.tolerance).loss_ratio)
+        self._matters.learn(ask.load, trial.load_outcome(ask, self.search.tolerance).loss_ratio)
         self._tell(joined(self.search.links), SEARCH, self._bounds(ask.load))
         return trial
 
@@ -112,11 +112,11 @@ class SearchLog:
     async def _one_that_tells(self, ask: NextTrial, allowed: int | None) -> SearchTrial:
         """Run a trial; repeat it once if it contradicts itself. Raises Ended after a second one, because the search would have to guess."""
         first = await self._offer(Role.SEARCH, ask.load, ask.duration, allowed)
-        if first.tells:
+        if first.is_usable:
             return first
         second = await self._offer(Role.SEARCH, ask.load, ask.duration, allowed)
         second = self._keep(replace(second, marks=(*second.marks, Mark.REPEATED)))
-        if not second.tells:
+        if not second.is_usable:
             raise Ended(f"two trials in a row at {si(ask.load, 'pps')} gave no result: {second.detail}")
         return second
 
@@ -125,12 +125,12 @@ class SearchLog:
 
         Without this check, a DUT that fails during the search would seem to have a low limit.
         """
-        heard = [t for t in self.trials if t.role is Role.SEARCH and t.tells and Mark.SILENT not in t.marks]
+        heard = [t for t in self.trials if t.role is Role.SEARCH and t.is_usable and Mark.SILENT not in t.marks]
         if not heard:
             return
         best = min(heard, key=lambda t: (t.loss_ratio, t.load_pps))
         control = await self._offer(Role.CONTROL, Pps(best.load_pps), Seconds(min(t.duration_s for t in heard)))
-        if Mark.SILENT in control.marks or not control.tells:
+        if Mark.SILENT in control.marks or not control.is_usable:
             raise Ended(
                 f"from trial {silent.number} on nothing came back, not even at {si(best.load_pps, 'pps')}, which had come through in "
                 f"trial {best.number}: the DUT or the path is down"

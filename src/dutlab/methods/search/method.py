@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from dutlab.errors import MachineTooBusy, MeasurementError
-from dutlab.events import Tell, nobody
+from dutlab.events import Tell, no_observer
 from dutlab.methods.at_limit import frames_at_limit
 from dutlab.methods.carrying import carrying
 from dutlab.methods.ports import AtLimit, Bench, Generator, Measured, Offer
@@ -50,7 +50,7 @@ class Side(enum.Enum):
 class Searched(Measured):
     """Result of `measure`: the figures, and the whole search."""
 
-    found: SearchResult | None = None
+    search: SearchResult | None = None
 
 
 async def measure(bench: Bench, cell: Cell) -> Searched:
@@ -76,21 +76,21 @@ async def searched(bench: Bench, search: Search) -> Searched:
         facts=log.facts,
         notes=notes(search, result),
         tables=tables(result),
-        found=result,
+        search=result,
         at_limit=_at_limit(bench.generator, search, result),
     )
 
 
-def _at_limit(generator: Generator, search: Search, found: SearchResult) -> AtLimit | None:
+def _at_limit(generator: Generator, search: Search, searched: SearchResult) -> AtLimit | None:
     """Return a function that offers the lower bound of the first goal that has one, for as long as its full trials."""
-    for result in found.results.values():
+    for result in searched.results.values():
         if result.lower_pps is not None:
             load = Offer(search.links, search.mix, Pps(result.lower_pps), result.goal.final_s, search.warmup, search.drain)
             return frames_at_limit(generator, load)
     return None
 
 
-async def find(generator: Generator, search: Search, tell: Tell = nobody) -> SearchResult:
+async def find(generator: Generator, search: Search, tell: Tell = no_observer) -> SearchResult:
     """Run a search without a cell; `tell` is called with the bounds as they move. Raises as `measure`."""
     return await _find(SearchLog(generator, search, tell=tell))
 
@@ -126,7 +126,7 @@ async def _by_library(log: SearchLog, lowest: Pps, highest: Pps) -> Mapping[Goal
     with Library(search.goals, lowest=lowest, highest=highest) as library:
         step = await library.first()
         while isinstance(step, NextTrial):
-            step = await library.tell((await log.answer(step)).told(step, search.tolerance))
+            step = await library.tell((await log.answer(step)).load_outcome(step, search.tolerance))
         return step
 
 
@@ -136,7 +136,7 @@ async def _by_fit(log: SearchLog, lowest: Pps, highest: Pps) -> Mapping[Goal, Bo
     fitted = FittedLoads(search.goals, links=len(search.links), lowest=lowest, highest=highest, expected=search.expected)
     while (ask := fitted.next()) is not None:
         trial = await log.answer(ask)
-        fitted.add(trial, trial.told(ask, search.tolerance))
+        fitted.add(trial, trial.load_outcome(ask, search.tolerance))
     return fitted.bounds
 
 
@@ -148,15 +148,15 @@ async def _tried_again(log: SearchLog, result: GoalResult) -> GoalResult:
     goal = result.goal
     if goal.exceed_ratio > 0 or result.irregular:
         return result
-    said = list[str]()
+    disagreements = list[str]()
     full = (
         t.duration_s >= goal.final_s for t in log.trials if t.counts and t.load_pps == result.upper_pps and t.loss_ratio > goal.loss_ratio
     )
     if result.upper_pps is not None and not any(full):
-        said.append(await _held(log, goal, result.upper_pps, Side.UPPER))
+        disagreements.append(await _held(log, goal, result.upper_pps, Side.UPPER))
     if result.lower_pps is not None and log.search.again_at_end is AgainAtEnd.BOTH:
-        said.append(await _held(log, goal, result.lower_pps, Side.LOWER))
-    return replace(result, disagreements=tuple(filter(None, said)))
+        disagreements.append(await _held(log, goal, result.lower_pps, Side.LOWER))
+    return replace(result, disagreements=tuple(filter(None, disagreements)))
 
 
 async def _held(log: SearchLog, goal: Goal, load: Pps, side: Side) -> str:
@@ -170,7 +170,7 @@ async def _held(log: SearchLog, goal: Goal, load: Pps, side: Side) -> str:
         return f"{bound} could not be tried again at the end: {error}"
     if trial is None:
         return f"{bound} was not tried again at the end: the time of the search was spent"
-    if not trial.tells or Mark.STARVED in trial.marks:
+    if not trial.is_usable or Mark.STARVED in trial.marks:
         return f"{bound} could not be tried again at the end: {trial.detail or Mark.STARVED.value}"
     if (trial.loss_ratio > goal.loss_ratio) is (side is Side.UPPER):
         return ""

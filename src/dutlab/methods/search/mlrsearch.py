@@ -92,7 +92,7 @@ class Library:
         self._thread.start()
         return await self._next
 
-    async def tell(self, told: LoadOutcome) -> NextTrial | dict[Goal, Bounds]:
+    async def tell(self, outcome: LoadOutcome) -> NextTrial | dict[Goal, Bounds]:
         """Pass the result of the last asked trial; return the next one, or the bounds of every goal.
 
         Raises MeasurementError if the library ends with an error.
@@ -103,12 +103,12 @@ class Library:
 
         self._replies.put(
             MeasurementResult(
-                intended_duration=told.ask.duration,
-                intended_load=told.ask.load,
-                intended_count=told.intended_frames,
-                offered_count=told.sent_frames,
-                loss_count=told.lost_frames,
-                duration_with_overheads=told.ask.duration,
+                intended_duration=outcome.ask.duration,
+                intended_load=outcome.ask.load,
+                intended_count=outcome.intended_frames,
+                offered_count=outcome.sent_frames,
+                loss_count=outcome.lost_frames,
+                duration_with_overheads=outcome.ask.duration,
             )
         )
         return await self._next
@@ -175,6 +175,6 @@ def _search_goal(goal: Goal) -> Any:  # noqa: ANN401 the library ships no types
     )
 
 
-def _bounds(found: Any) -> Bounds:  # noqa: ANN401 the library ships no types
-    lower, upper = found.relevant_lower_bound, found.relevant_upper_bound
+def _bounds(result: Any) -> Bounds:  # noqa: ANN401 the library ships no types
+    lower, upper = result.relevant_lower_bound, result.relevant_upper_bound
     return Bounds(None if lower is None else Pps(float(lower)), None if upper is None else Pps(float(upper)))

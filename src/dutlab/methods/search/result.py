@@ -145,15 +145,15 @@ def result_of(goal: Goal, trials: Sequence[SearchTrial], tolerance: float, bound
     )
 
 
-def _irregular(found: RescoredBounds, bounds: Bounds, counted: Sequence[SearchTrial]) -> list[Irregular]:
-    if (found.lower_pps, found.upper_pps) != (bounds.lower, bounds.upper):  # a bound of the search that the DUT did not set
+def _irregular(rescored: RescoredBounds, bounds: Bounds, counted: Sequence[SearchTrial]) -> list[Irregular]:
+    if (rescored.lower_pps, rescored.upper_pps) != (bounds.lower, bounds.upper):  # a bound of the search that the DUT did not set
         return [Irregular.GENERATOR if any(Mark.STARVED in t.marks for t in counted) else Irregular.UNLIKE]
-    if found.lower_pps is None:
+    if rescored.lower_pps is None:
         silent = all(t.received_frames == 0 for t in counted)
         return [Irregular.SILENT if silent else Irregular.NO_LOWER]
-    return [Irregular.NO_UPPER] if found.upper_pps is None else []
+    return [Irregular.NO_UPPER] if rescored.upper_pps is None else []
 
 
 def seconds_of(goals: Sequence[Goal]) -> Seconds:
-    """Return the time limit of a search for these goals: many times what it needs."""
+    """Return the time limit of a search for these goals: many times its usual duration."""
     return Seconds(600.0 + 40.0 * sum(g.sum_s for g in goals))

@@ -7,8 +7,9 @@ import math
 from dataclasses import asdict, dataclass
 
 from dutlab.methods.early_stop import most_frames
+from dutlab.methods.flow import Flow
 from dutlab.methods.ledger import failed_frames, made_frames
-from dutlab.methods.ports import Flow, Offer, Outcome, Row
+from dutlab.methods.ports import Offer, Outcome, Row
 from dutlab.methods.search.mlrsearch import LoadOutcome, NextTrial
 from dutlab.stats.rescore import NO, YES, TrialPoint
 
@@ -29,7 +30,7 @@ class Role(enum.Enum):
 
 
 class Mark(enum.Enum):
-    """Warning about a trial that matters before its numbers are used."""
+    """Warning about a trial. Read it before you use the trial's numbers."""
 
     STARVED = "the generator did not reach the rate"
     CONTRADICTORY = "the counters contradict one another"
@@ -75,7 +76,7 @@ class SearchTrial:
     detail: str = ""
 
     @property
-    def tells(self) -> bool:
+    def is_usable(self) -> bool:
         """True if its numbers can be used at all."""
         return not {Mark.CONTRADICTORY, Mark.NO_ACCOUNT, Mark.IDLE, Mark.DISTURBED} & set(self.marks)
 
@@ -86,7 +87,7 @@ class SearchTrial:
 
     @property
     def failed_frames(self) -> int:
-        """Frames of these that the DUT did not forward."""
+        """Frames offered to the DUT that it did not forward."""
         return self.lost_frames + self.backpressure_frames
 
     @property
@@ -99,7 +100,7 @@ class SearchTrial:
         """Seconds that the early stop saved."""
         return 0.0 if self.stopped_early_s is None else max(self.duration_s - self.stopped_early_s, 0.0)
 
-    def told(self, ask: NextTrial, tolerance: float) -> LoadOutcome:
+    def load_outcome(self, ask: NextTrial, tolerance: float) -> LoadOutcome:
         """Return the result for the search: for a trial stopped early, only what is certain for its full length (see early_stop)."""
         if self.stopped_early_s is not None:
             frames = most_frames(self.intended_frames, tolerance)
@@ -138,7 +139,7 @@ def trial_of(offer: Offer, outcome: Outcome, *, number: int, role: Role, toleran
     faults = [fault for flow in flows for fault in _contradictions(flow)]
     failed = sum(map(failed_frames, flows))
     if stopped is not None and (allowed is None or failed <= allowed):
-        faults.append(f"stopped early with {failed} frames lost, and {'no number' if allowed is None else allowed} was to be exceeded")
+        faults.append(f"stopped early with {failed} frames lost, but the limit was {'not set' if allowed is None else allowed}")
     frames = sum(map(made_frames, flows))
     if frames > most_frames(asked, tolerance):
         faults.append(f"{asked} frames were asked for and {frames} sent")

@@ -14,8 +14,9 @@ from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import MachineTooBusy, MeasurementError
 from dutlab.methods.bracket import Bracket, bracket
 from dutlab.methods.dut_tables import FlowCounts, StateTable, risen
+from dutlab.methods.flow import Flow
 from dutlab.methods.ledger import doubts_of, made_frames, negative_loss
-from dutlab.methods.ports import Flow, Generator, IPAddress, Offer, Row
+from dutlab.methods.ports import Generator, IPAddress, Offer, Row
 from dutlab.methods.state.rate import counted
 from dutlab.spec.traffic import Directions
 from dutlab.spec.workloads.state import StateSetting
@@ -125,9 +126,9 @@ class _Filling:
         return row, faults
 
     def _noted(self, flow: Flow) -> list[Doubt]:
-        found = doubts_of(self._load(1, Directions.FORWARD, None), flow)
-        self.doubts.update({doubt.kind: doubt for doubt in found})
-        return found
+        doubts = doubts_of(self._load(1, Directions.FORWARD, None), flow)
+        self.doubts.update({doubt.kind: doubt for doubt in doubts})
+        return doubts
 
     def _load(self, flows: int, directions: Directions, answered: IPAddress | None) -> Offer:
         return Offer(
@@ -152,7 +153,7 @@ async def measure(generator: Generator, states: StateTable, link: str, setting: 
     limits = await states.counts()
     filling = _Filling(generator, states, link, setting, fill)
     try:
-        bounds = await bracket(filling.holds, first=FIRST_FLOWS, most=setting.most_flows, resolution=setting.width_ratio, said=limits.most)
+        bounds = await bracket(filling.holds, first=FIRST_FLOWS, most=setting.most_flows, resolution=setting.width_ratio, guess=limits.most)
         notes, doubts = _words(bounds, filling, limits)
     except MachineTooBusy:
         raise
@@ -172,21 +173,21 @@ def _silence(first: Row) -> str:
     return f"of {first['asked_flows']} flows {first['set_up_flows']} were begun and {first['answered_flows']} answers arrived"
 
 
-def _words(found: Bracket, filling: _Filling, limits: FlowCounts) -> tuple[list[str], list[Doubt]]:
+def _words(bracketed: Bracket, filling: _Filling, limits: FlowCounts) -> tuple[list[str], list[Doubt]]:
     """Return the end of the search, in sentences, and its doubts."""
     setting, rows, notes = filling.setting, filling.rows, list[str]()
     if not any(row.get("tracked_flows") for row in rows):
-        notes.append("concurrent flows: the DUT tracked none in any trial: what passes here needs no state")
+        notes.append("concurrent flows: the DUT tracked none in any trial: these packets need no state")
     if setting.nat_ports is not None:
         notes.append(
             "concurrent flows: the DUT gives flows other ports, so answers cannot be sent; a flow counts when its first frame arrives"
         )
-    if found.failed_from is None:
-        words = f"all {found.held} flows are held, the most that was tried: the limit is higher"
+    if bracketed.failed_from is None:
+        words = f"all {bracketed.held} flows are held, the most that was tried: the limit is higher"
         return [*notes, f"concurrent flows: {words}"], [Doubt(DoubtKind.NO_UPPER_BOUND, words, "concurrent_flows")]
-    row = next(row for row in reversed(rows) if row["asked_flows"] == found.failed_from)
-    words = _ended_by(found.failed_from, row, limits)
-    explained = has_rejected_flows(row) or (limits.most is not None and found.failed_from > limits.most)
+    row = next(row for row in reversed(rows) if row["asked_flows"] == bracketed.failed_from)
+    words = _ended_by(bracketed.failed_from, row, limits)
+    explained = has_rejected_flows(row) or (limits.most is not None and bracketed.failed_from > limits.most)
     doubts = [] if explained else [Doubt(DoubtKind.LIMIT_UNEXPLAINED, words, "concurrent_flows")]
     return [*notes, f"concurrent flows: {words}"], doubts
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from dutlab.doubts import Doubt
-from dutlab.events import Tell, nobody
+from dutlab.events import Tell, no_observer
 from dutlab.methods.dut_tables import FlowCounts, StateTable
 from dutlab.methods.ports import Generator, Offer, Outcome, Row
 from dutlab.methods.search import method as search
@@ -65,18 +65,18 @@ class FreshFlows:
 class Rate:
     """Result, and the DUT's counters of each trial."""
 
-    found: SearchResult
+    search: SearchResult
     counters: Sequence[Row]
 
     @property
     def lower_pps(self) -> Pps | None:
         """Highest rate at which the DUT takes the flows."""
-        return self.found.results[GOAL].lower_pps
+        return self.search.results[GOAL].lower_pps
 
     @property
     def figures(self) -> Mapping[str, float]:
         """Known bounds of the rate."""
-        result = self.found.results[GOAL]
+        result = self.search.results[GOAL]
         bounds = {"setup_lower_per_s": result.lower_pps, "setup_upper_per_s": result.upper_pps}
         return {name: float(value) for name, value in bounds.items() if value is not None}
 
@@ -92,18 +92,18 @@ class Rate:
                 "marks": "; ".join(mark.value for mark in t.marks),
                 **counters,
             }
-            for t, counters in zip(self.found.trials, self.counters, strict=False)
+            for t, counters in zip(self.search.trials, self.counters, strict=False)
         ]
 
     @property
     def doubts(self) -> tuple[Doubt, ...]:
         """Doubts of the search, about our figures."""
-        return doubts(self.found, {}, figure="setup_lower_per_s")
+        return doubts(self.search, {}, figure="setup_lower_per_s")
 
     @property
     def notes(self) -> list[str]:
         """Notes of the search, and a note if the DUT tracked no flows."""
-        notes = [note.replace(f"{GOAL}: ", "new flows a second: ", 1) for note in self.found.notes]
+        notes = [note.replace(f"{GOAL}: ", "new flows a second: ", 1) for note in self.search.notes]
         tracked = [row.get("tracked_flows") for row in self.counters if row]
         if tracked and not any(tracked):
             notes.append("new flows: the DUT tracked none in any trial, so this is how fast it forwards, not how fast it takes flows")
@@ -111,7 +111,7 @@ class Rate:
 
 
 async def measure(
-    generator: Generator, states: StateTable, link: str, setting: StateSetting, *, line_pps: Pps | None, room: int, tell: Tell = nobody
+    generator: Generator, states: StateTable, link: str, setting: StateSetting, *, line_pps: Pps | None, room: int, tell: Tell = no_observer
 ) -> Rate:
     """Run the search; a trial begins at most `room` flows. Raises MeasurementError if no trial had a result, HostError, InputError."""
     goal = Goal(

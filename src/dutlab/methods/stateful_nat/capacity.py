@@ -5,7 +5,7 @@ halved until it is at most `error` wide, with `gamma` instead of `beta`. The sea
 last rate that held is tried, then half of it, and so on down to that share.
 
 A trial that fails is made once more. A table that was filled once holds that many connections; but other work on the tester can hold frames
-up, and what is then sent at once can be lost on the way.
+up, and the frames that it then sends at once can be lost on the way.
 """
 
 from __future__ import annotations

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field, replace
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import MachineTooBusy, MeasurementError
 from dutlab.methods.dut_tables import FlowCounts, StateTable
+from dutlab.methods.flow import Flow
 from dutlab.methods.ledger import doubts_of, starved
-from dutlab.methods.ports import Flow, Generator, LearnedTuples, Offer, Outcome, Row
+from dutlab.methods.ports import Generator, LearnedTuples, Offer, Outcome, Row
 from dutlab.spec.traffic import Directions, Traffic
 from dutlab.spec.workloads.stateful_nat import StatefulNatSetting
 from dutlab.units import Pps, Seconds, si
@@ -141,9 +142,9 @@ class Phases:
         self.facts.update(outcome.facts)
         for name, output in outcome.raw.items():
             self.raw[name] = self.raw.get(name, b"") + output
-        found = [*outcome.doubts, *(doubt for flow in outcome.flows for doubt in doubts_of(offer, flow))]
+        doubts = [*outcome.doubts, *(doubt for flow in outcome.flows for doubt in doubts_of(offer, flow))]
         excluded = {DoubtKind.TX_STARVED, DoubtKind.DISTURBED, DoubtKind.RX_DROPPED}
-        self.doubts |= {doubt.kind: replace(doubt, about="") for doubt in found if doubt.kind not in excluded}
+        self.doubts |= {doubt.kind: replace(doubt, about="") for doubt in doubts if doubt.kind not in excluded}
         return outcome
 
     def _spoilt(self, outcome: Outcome) -> str:

@@ -53,13 +53,13 @@ def above_line(
     """Yield (link, message) for each rate of frames in `counted` above its ceiling, and for goodput that no MTU explains."""
     for link, of_link in figures.items():
         for name, value in of_link.items():
-            if (like := counted.get(name)) is None:
+            if (ceiling_name := counted.get(name)) is None:
                 continue
-            line = _line_of(link, like, ceilings)
-            if line and like == name == "goodput_bps":
+            line = _line_of(link, ceiling_name, ceilings)
+            if line and ceiling_name == name == "goodput_bps":
                 line = max(other_goodputs(line, mtu=None).values())
-            unit = "b/s" if "bps" in like else "pps"
-            if line and exceeds(value, line, "b/s" if like == "goodput_bps" else "pps"):
+            unit = "b/s" if "bps" in ceiling_name else "pps"
+            if line and exceeds(value, line, "b/s" if ceiling_name == "goodput_bps" else "pps"):
                 yield link, f"{name} {si(value, unit, 4)}, the link carries {si(line, unit, 4)}"
 
 

@@ -67,19 +67,19 @@ def ladder(drives: int, drive: DriveRating, load: Load, *, array: Array | None =
     one = rated_iops(drive, load)
     if one is None:
         raise ValueError("the rating of the drives does not state what such requests need: read or write IOPS, or bytes a second")
-    found = [Rung("drives, added up", drives * one, f"{drives} × {number(one)}")]
+    rungs = [Rung("drives, added up", drives * one, f"{drives} × {number(one)}")]
     to_read, to_write = 1 - load.writes, load.writes
     if array is not None:
         reads, writes = (array.md_write_reads, 1 + array.parity) if array.parity else (0, array.copies)
         to_read, to_write = to_read + load.writes * reads, load.writes * writes
-        found.append(_of_array(drives, drive, load.block, to_read, to_write))
+        rungs.append(_of_array(drives, drive, load.block, to_read, to_write))
     where = path or Path()
-    found += where.rungs(drives, BlockLoad(load.block, to_read, to_write))
+    rungs += where.rungs(drives, BlockLoad(load.block, to_read, to_write))
     if where.memory is not None:
         (peak,) = memory_ceilings(*where.memory)
         passes = load.block * (to_read + to_write)
-        found.append(Rung("memory", peak.value / passes, f"{peak.formula} / {passes:g}"))
-    return Ladder(tuple(found), load.block)
+        rungs.append(Rung("memory", peak.value / passes, f"{peak.formula} / {passes:g}"))
+    return Ladder(tuple(rungs), load.block)
 
 
 def _of_array(drives: int, drive: DriveRating, block: int, to_read: float, to_write: float) -> Rung:

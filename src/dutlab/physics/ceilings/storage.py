@@ -130,11 +130,12 @@ class Array:
 
     @property
     def degraded_write_requests(self) -> tuple[int, int]:
-        """Reads and writes of N small writes, one to each kind of stripe, in a group of N drives with parity and one lost drive.
+        """Reads and writes for N small writes in a group of N drives with parity and one lost drive.
 
-        The lost drive has the stripe's parity in m of N stripes, the written block in one, and another data block in the rest. If one
-        parity is lost, md modifies or reconstructs the stripe as before, whichever reads less. If the written block is lost, md computes
-        the parity from all other data. If another block is lost, md can only modify.
+        The layout of stripes repeats after N; one write goes to each of them. The lost drive has the stripe's parity in m of N stripes, the
+        written block in one, and another data block in the rest. If one parity is lost, md modifies or reconstructs the stripe as before,
+        whichever reads less. If the written block is lost, md computes the parity from all other data. If another block is lost, md can
+        only modify.
         """
         n, m = self.group, self.parity
         others = n - m - 1
@@ -160,7 +161,7 @@ _DEGRADED_WRITE = (
 _SSD = "as above, with each read and write at the drive's own rate: an SSD reads faster than it writes"
 _MERGED = "an engine that gathers small writes to full stripes reads nothing and writes parity once a stripe"
 _CALCULATORS = "the formula of most RAID calculators; it averages rates, so it promises too much"
-_CONSERVED = "each write is its cost in requests, and the drives do no more than their sum"
+_CONSERVED = "each write counts as its number of requests; the drives serve the sum of their rated requests"
 _SPEC = "the drives' rating added up"
 
 
@@ -175,7 +176,7 @@ def raid_ceilings(array: Array, drive: DriveRating, *, write_share: float | None
         *(positive(v, "a drive's rating") for v in rated if v is not None),
         "" if write_share is None or 0 <= write_share <= 1 else f"the share of writes must be between 0 and 1, not {write_share:g}",
         "" if write_share is None or drive.read_iops is not None else "the mix of reads and writes needs the drive's read IOPS",
-        "" if not degraded or array.level else "RAID 0 with a drive gone holds nothing",
+        "" if not degraded or array.level else "RAID 0 cannot lose a drive: all data are lost",
     ])  # fmt: skip
     out = [*_reads(array, drive), *_writes(array, drive)]
     if write_share is not None:
@@ -198,7 +199,7 @@ def _writes(array: Array, drive: DriveRating) -> list[Ceiling]:
     n, m, out = array.drives, array.parity, []
     if (b := drive.write_bytes_per_s) is not None:
         formula = f"({n} - {array.group_count * m}) × {number(b)}" if array.copies == 1 else f"{n} / {array.copies} × {number(b)}"
-        source = "full stripes: parity takes its drives' worth, each copy its share"
+        source = "full stripes: parity and copies take up their share of the drives' rate"
         out.append(Ceiling("sequential_write_bytes_per_s", "", "sequential writes", array.data_drives * b, "B/s", formula, source))
     if (w := drive.write_iops) is None:
         return out
@@ -251,7 +252,7 @@ def _degraded(array: Array, drive: DriveRating) -> list[Ceiling]:
     if (b := drive.read_bytes_per_s) is not None:
         if array.parity:
             each, formula = (n - 1) * b, f"({n} - 1) × {number(b)}"
-            source = "each stripe takes as many reads as it has data, of the drives that are left"
+            source = "the remaining drives read as many blocks of a stripe as it has data blocks"
         else:
             each, formula, source = _fewer_copies(array, b)
         what = "sequential reads, one drive gone"
@@ -282,7 +283,7 @@ def _fewer_copies(array: Array, rate: float) -> tuple[float, str, str]:
     return (
         array.drives / 2 * rate,
         f"{array.drives} / 2 × {number(rate)}",
-        "the pair that lost a drive gives one drive's rate, each pair its share",
+        "the pair that lost a drive has the rate of one drive, and every pair gets an equal share of the requests",
     )
 
 
@@ -290,5 +291,5 @@ def _of_all(array: Array, one: Ceiling) -> Ceiling:
     """Return the ceiling of all groups, computed from the group with the lost drive."""
     if array.group_count == 1:
         return one
-    said = f"{one.source}; requests go evenly to all groups, so the one that lost a drive sets their pace"
-    return replace(one, value=array.group_count * one.value, formula=f"{array.group_count} × {one.formula}", source=said)
+    source = f"{one.source}; requests are spread evenly over all groups, so the group that lost a drive limits them all"
+    return replace(one, value=array.group_count * one.value, formula=f"{array.group_count} × {one.formula}", source=source)

@@ -96,11 +96,11 @@ def decided(contests: Sequence[PlacedContest], asked: CompareRequest) -> list[tu
 
 
 def between_modes(
-    found: Sequence[tuple[PlacedContest, ContestResult]], cells: CellsOfRun, first: str, second: str
+    entries: Sequence[tuple[PlacedContest, ContestResult]], cells: CellsOfRun, first: str, second: str
 ) -> tuple[Comparison, ...]:
     """Compare each cell of mode `second` with the cell of mode `first` that has the same levels."""
     out = []
-    for entry, standing in found:
+    for entry, standing in entries:
         of = {(cells[key].cell.mode, e.levels): e.label for key, e in zip(entry.keys, entry.contest.entrants, strict=True)}
         for (mode, levels), label in of.items():
             other = of.get((second, levels))
@@ -110,10 +110,10 @@ def between_modes(
 
 
 def overall_of(
-    found: Sequence[tuple[PlacedContest, ContestResult]], cells: CellsOfRun, modes: Sequence[str]
+    entries: Sequence[tuple[PlacedContest, ContestResult]], cells: CellsOfRun, modes: Sequence[str]
 ) -> dict[tuple[str, str], Together]:
     """Return the overall comparison of every two modes over all cells: (first, second) → second against first, in both orders."""
-    statements = overall({(a, b): between_modes(found, cells, a, b) for a, b in combinations(modes, 2)})
+    statements = overall({(a, b): between_modes(entries, cells, a, b) for a, b in combinations(modes, 2)})
     return statements | {(b, a): of.turned for (a, b), of in statements.items()}
 
 

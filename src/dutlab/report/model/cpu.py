@@ -1,4 +1,4 @@
-"""Processor time in a report: the load of each core, and what a frame costs in each mode."""
+"""Processor time in a report: the load of each core, and the cost of a frame in each mode."""
 
 from __future__ import annotations
 

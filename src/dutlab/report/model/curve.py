@@ -10,7 +10,7 @@ from typing import Literal
 from dutlab.report.model.words import Unit
 
 _HOLE = 4
-"""Usual pauses between readings that make a gap."""
+"""Length of a gap, as a multiple of the usual pause between readings."""
 
 
 @dataclass(frozen=True)
@@ -20,17 +20,17 @@ class Line:
     label: str
     points: tuple[tuple[float, float], ...]
     role: Literal["found", "asked", "apart", "bound"] = "found"
-    """`found`: a measured line; `asked`: a reference line, drawn faint and dashed; `apart`: points that are not joined; `bound`: a
-    thin line in the colour of the line with the same label, without a text."""
+    """Role in the plot. `found`: a measured line; `asked`: a reference line, drawn faint and dashed; `apart`: points that are not joined;
+    `bound`: a thin line in the colour of the line with the same label, without a text."""
     gap: float | None = None
-    """Largest x distance of points that are joined: further apart, nothing was read between them. None joins all."""
+    """Largest x distance of two points that are joined; a larger one is a gap in the readings. None joins all points."""
     missed: tuple[int, ...] = ()
     """Indices of the points that missed their goal; their marks are hollow."""
 
 
 @dataclass(frozen=True)
 class Moment:
-    """An upright line across a curve: where on its x axis, and what was there; without words one of a row of them."""
+    """An upright line across a curve, at `x`, with a text. Lines without a text mark repeated events."""
 
     x: float
     words: str
@@ -65,8 +65,9 @@ class Curve:
     x_scale: Literal["linear", "log"] = "linear"
     note: str = ""
     x_span: tuple[float, float] | None = None
-    """Ends of the horizontal axis, if a standard prescribes them; None: from the points. `y_span`: ends of the vertical axis."""
+    """Ends of the horizontal axis, if a standard prescribes them; None: from the points."""
     y_span: tuple[float, float] | None = None
+    """Ends of the vertical axis, as above."""
     y_unit: Unit | None = None
     """Unit of `y`, if its name does not contain it."""
     x_ticks: tuple[tuple[float, str], ...] = ()

@@ -17,7 +17,7 @@ class EndWords:
     best: str
     """Value and label: `17.44 Gb/s router`."""
     worst: str
-    """The same of the worst cell; empty where there is only one."""
+    """Text for the worst cell; empty if there is only one cell."""
 
     @property
     def text(self) -> str:
@@ -31,7 +31,7 @@ def value_words(of: CellResult) -> str:
 
 
 def about_words(of: CellResult, *, whole: bool = True) -> str:
-    """Return the workload, frame size and links of a result; not `whole`: without what differs between places."""
+    """Return the workload, frame size and links of a result; not `whole`: without the parts that differ between places."""
     if not whole:
         return of.workload
     return ", ".join(filter(None, (" ".join(filter(None, (of.workload, of.frame_size, of.links))), of.setting)))

@@ -129,7 +129,7 @@ def _number(value: float, interval: Interval | None, factor: float) -> str:
 
 
 def validity(of: ModeEnergy) -> Iterator[str]:
-    """Yield sentences on the range in which a model holds, and on what it leaves out."""
+    """Yield sentences on the range in which a model is valid, and on effects that it omits."""
     model = of.model
     if isinstance(model, NoModel):
         return

@@ -42,7 +42,7 @@ def value_of(group: Group | None, link: str, figure: str, book: NoteBook) -> Val
 
 
 def computed_value(group: Group, link: str, figure: str, of: Callable[[TrialRecord], float | None], book: NoteBook) -> Value:
-    """Return the median of what `of` computes from each record, with the doubts of `figure`."""
+    """Return the median of the values that `of` computes from each record, with the doubts of `figure`."""
     values = {r.trial: value for r in group.measured if (value := of(r)) is not None}
     return _value(group, Column(tuple(values), tuple(values.values())), of, book, link=link, figure=figure)
 

@@ -12,7 +12,8 @@ from dutlab.plan.cell import Cell
 from dutlab.report.model.table import Cell as ShownCell
 from dutlab.report.model.table import Row
 from dutlab.report.model.words import SIZES, asked_words, size_order
-from dutlab.spec.workloads.setting import ImportedSetting, identity_of
+from dutlab.spec.workloads.imported_setting import ImportedSetting
+from dutlab.spec.workloads.setting import identity_of
 from dutlab.stats.summary import median
 from dutlab.store.cell_figures import NO_COLUMN, Column, Columns, KeyMemory, columns_of, counts
 from dutlab.store.cell_figures import CellKey as GroupKey

@@ -7,7 +7,7 @@ from typing import Any
 
 from dutlab.physics.ceilings.ethernet import TCP_HEADER_BYTES, TCP_TIMESTAMP_BYTES, Ip
 from dutlab.plan.cell import Cell
-from dutlab.spec.workloads.setting import ImportedSetting
+from dutlab.spec.workloads.imported_setting import ImportedSetting
 
 _HEADERS = Ip.V4.value + TCP_HEADER_BYTES + TCP_TIMESTAMP_BYTES
 GOODPUT = "goodput_bps"
@@ -16,9 +16,9 @@ GOODPUT = "goodput_bps"
 def mtu_of(cell: Cell, mtus: Mapping[str, int]) -> int | None:
     """Return the MTU from the factor, the imported table or the testbed file (`mtus`, by link); None without one, or if links differ."""
     setting = cell.setting
-    told = cell.mtu(0) or (setting.mtu if isinstance(setting, ImportedSetting) else None) or 0
-    if told > _HEADERS:
-        return told
+    mtu = cell.mtu(0) or (setting.mtu if isinstance(setting, ImportedSetting) else None) or 0
+    if mtu > _HEADERS:
+        return mtu
     of_links = {mtus.get(link) for link in cell.links}
     return of_links.pop() if len(of_links) == 1 else None
 

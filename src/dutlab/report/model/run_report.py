@@ -76,7 +76,7 @@ class NextStep:
 
 @dataclass(frozen=True)
 class Answer:
-    """Sentences, each whole by itself, and the tables behind them."""
+    """Sentences, each clear without the others, and the tables that they are from."""
 
     fast: tuple[str, ...]
     """Answers, one sentence for each question; without a result, the reason."""
@@ -89,7 +89,7 @@ class Answer:
     tables: tuple[Table, ...]
     """Tables with a row per result and its limit; if modes were measured at several places, a row per mode and a column per place."""
     at_head: tuple[str, ...] = ()
-    """Sentences of `sure` about what a page states at its head too, with more detail."""
+    """Sentences of `sure` that the head of a page repeats with more detail."""
 
 
 @dataclass(frozen=True)
@@ -228,13 +228,13 @@ class LimitRow:
     """Open questions about it, most important first."""
 
     @classmethod
-    def of(cls, group: Group, found: LimitFinding, *, value: float, size: str) -> Self:
+    def of(cls, group: Group, finding: LimitFinding, *, value: float, size: str) -> Self:
         """Return the row of a cell's main figure, whose median is `value`."""
         figure, link = group.main
         return cls(
-            label=group.label, workload=group.cell.workload, links=link, size=size, figure=figure, value=value, words=found.words,
-            cause=found.cause, confidence=found.confidence.word, evidence=found.evidence, missing=found.missing, others=found.others,
-            next_experiment=found.next_experiment, trials=tuple(r.trial for r in group.measured),
+            label=group.label, workload=group.cell.workload, links=link, size=size, figure=figure, value=value, words=finding.words,
+            cause=finding.cause, confidence=finding.confidence.word, evidence=finding.evidence, missing=finding.missing,
+            others=finding.others, next_experiment=finding.next_experiment, trials=tuple(r.trial for r in group.measured),
         )  # fmt: skip
 
     @property
@@ -249,7 +249,7 @@ class LimitRow:
 
     @property
     def because(self) -> str:
-        """Evidence, and what was not available."""
+        """Evidence, and readings that were not available."""
         return "; ".join((*self.evidence, *([f"not available: {', '.join(self.missing)}"] if self.missing else [])))
 
 

@@ -20,7 +20,7 @@ def limit_tables(rows: Sequence[LimitRow], trials: Sequence[TrialLine]) -> tuple
     """Return a table with a verdict per result and its evidence; none without rows. `trials` have the settings that tell results apart."""
     abouts = _told_apart(rows, trials)
     units = {name: unit_for(name, [row.value for row in rows if row.figure == name]) for name in {row.figure for row in rows}}
-    columns = (Column("what"), Column("figure", align="right"), *map(Column, ("verdict", "sure", "because", "what would settle it")))
+    columns = (Column("what"), Column("figure", align="right"), *map(Column, ("verdict", "sure", "because", "next experiment")))
     return _one(
         "limits",
         f"{plural(len(rows), 'verdict')} with evidence",

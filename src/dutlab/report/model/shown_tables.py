@@ -1,4 +1,4 @@
-"""Tables of a section as a page shows them: no figures of the answer a second time, and long tables folded."""
+"""Tables of a section as a page shows them: without tables that repeat the answer, and with long tables folded."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _Key = tuple[str, str, tuple[int, ...], float]
 
 
 def shown_tables(report: RunReport, section: Section) -> list[tuple[Table, bool]]:
-    """Return (table, shown) for each table of a section; one that is not shown adds nothing to the answer's tables but its notes."""
+    """Return (table, shown) for each table of a section. A table is not shown if the answer's tables have all that it has, except notes."""
     answered = {key for table in report.answer.tables for key in _keys(table)}
     texts = {text for table in report.answer.tables for row in table.rows for text in _texts(table, row)}
     drawn = bool(section.drawings or section.curves)
@@ -55,9 +55,9 @@ def _texts(table: Table, row: Row) -> Iterator[str]:
 
 
 def shared_marks(tables: Sequence[Table]) -> frozenset[int]:
-    """Return the numbers of the notes about every figure of all `tables` that have marks, so that a page states them once.
+    """Return the numbers of the notes that apply to every figure of all marked tables, so that a page states them once.
 
-    None are shared by a single table. Tables of computed figures, such as frame loss by rate, have no marks.
+    Empty if only one table has marks. Tables of computed figures, such as frame loss by rate, have no marks.
     """
     marked = [t for t in tables if t.common_marks or any(row.marks for row in t.rows)]
     return frozenset(set.intersection(*(set(t.common_marks) for t in marked))) if len(marked) > 1 else frozenset()

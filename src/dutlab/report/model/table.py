@@ -1,6 +1,6 @@
 """Model of a report's tables: columns with unit and better direction, rows with their subject, doubts and shading.
 
-HTML, Markdown, CSV, JSON and the terminal render this model. They add no content of their own.
+HTML, Markdown, CSV, JSON and the terminal render this model. They add no content.
 """
 
 from __future__ import annotations
@@ -197,7 +197,7 @@ class Table:
     again: bool = False
     """True if the table repeats figures of another table; programs read only that other table."""
     judged: bool = False
-    """True if each row names what limited it."""
+    """True if each row names its limit."""
     folded: bool = False
     """True if the table is hidden until the reader unfolds it."""
 

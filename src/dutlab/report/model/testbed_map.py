@@ -20,7 +20,7 @@ class MapHost:
 
     name: str
     lines: tuple[str, ...]
-    """What is known about it, a line each: family, model, cores, drives, sensors, power switch."""
+    """Facts about it, a line each: family, model, cores, drives, sensors, power switch."""
     is_dut: bool = False
 
 
@@ -65,7 +65,7 @@ class TestbedMap:
     """Names of the hosts in each row, from above. Every cable joins hosts of different rows."""
     links: tuple[MapLink, ...]
     left_out: str = ""
-    """What was left out, in a sentence; empty if the map is whole."""
+    """Omissions, in a sentence; empty if the map is complete."""
 
 
 def map_of_testbed(testbed: Mapping[str, Any]) -> TestbedMap | None:
@@ -181,8 +181,8 @@ def _core_words(cpus: object) -> str:
 
 def _sensor_words(sensors: Mapping[str, Any], host: str | None) -> str:
     own = ((name, of) for name, of in sensors.items() if isinstance(of, Mapping) and of.get("host") == host)
-    found = [f"{name} ({of['kind']})" if "kind" in of else str(name) for name, of in own]
-    return f"sensors: {', '.join(found)}" if found else ""
+    words = [f"{name} ({of['kind']})" if "kind" in of else str(name) for name, of in own]
+    return f"sensors: {', '.join(words)}" if words else ""
 
 
 def _rows(hosts: Sequence[str], links: Sequence[MapLink]) -> tuple[tuple[str, ...], ...]:
@@ -208,12 +208,12 @@ def _rows(hosts: Sequence[str], links: Sequence[MapLink]) -> tuple[tuple[str, ..
 
 
 def _reachable(after: Mapping[str, set[str]], start: str) -> set[str]:
-    found, waiting = {start}, [start]
+    reached, waiting = {start}, [start]
     while waiting:
-        new = after.get(waiting.pop(), set()) - found
-        found |= new
+        new = after.get(waiting.pop(), set()) - reached
+        reached |= new
         waiting += new
-    return found
+    return reached
 
 
 def _in_columns(links: Sequence[MapLink]) -> list[MapLink]:

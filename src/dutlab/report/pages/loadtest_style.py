@@ -17,7 +17,7 @@ from dutlab.report.pages.publication import Contents, label_words
 from dutlab.report.plots.curve_plot import curve_plot
 from dutlab.report.plots.row_plots import Bar, bar_plot
 from dutlab.report.sections.loadtest import profiles
-from dutlab.spec.workloads.setting import ImportedSetting
+from dutlab.spec.workloads.imported_setting import ImportedSetting
 from dutlab.store.read import dut_of
 from dutlab.subject import subject_of
 
@@ -188,7 +188,7 @@ def _told_apart(ramps: Sequence[_Ramp]) -> dict[str, list[str]]:
 
 
 def _names(ramps: Sequence[_Ramp]) -> list[str]:
-    """Return names of bars that differ: the product, with levels and what else distinguishes rows."""
+    """Return names of bars that differ: the product, with levels and other values that distinguish rows."""
     factors, others = _factors(ramps), _told_apart(ramps)
     return [
         ", ".join(filter(None, (r.product, *(r.group.cell.factors.get(f, "") for f in factors), *(of[n] for of in others.values()))))

@@ -44,22 +44,22 @@ def _verdicts(reports: Sequence[RunReport]) -> Iterator[Table]:
             yield replace(table, slug=f"packets-{number}" if len(reports) > 1 else "packets", title=title)
 
 
-def _list(found: Sequence[tuple[str, ReadRun, dict[Pair, Group]]]) -> Table:
-    several = len(found) > 1
+def _list(matrices: Sequence[tuple[str, ReadRun, dict[Pair, Group]]]) -> Table:
+    several = len(matrices) > 1
     heads = [Column("client"), Column("server")]
-    for name, _, _ in found:
+    for name, _, _ in matrices:
         before, slug = (name, f"{name}_") if several else ("", "")
         unit = chosen_rate() or _GOODPUT
         heads += [
             Column(before, "goodput_bps", unit, f"{slug}{_in_name(unit)}"),
             Column(f"{before}: retries".removeprefix(": "), "retransmits", COUNT, f"{slug}retries"),
         ]
-    ratios = _ratios(found)
+    ratios = _ratios(matrices)
     heads += [Column("change", name="ratio", align="right")] if ratios is not None else []
     rows = []
-    for pair in _in_order(found):
+    for pair in _in_order(matrices):
         cells: list[Cell] = []
-        for _, read, of_pair in found:
+        for _, read, of_pair in matrices:
             cells += [_value(of_pair.get(pair), read, "goodput_bps"), _value(of_pair.get(pair), read, "retransmits")]
         if ratios is not None:
             cells.append(f"{ratios[pair]:.2f} ×" if pair in ratios else "")
@@ -67,19 +67,19 @@ def _list(found: Sequence[tuple[str, ReadRun, dict[Pair, Group]]]) -> Table:
     return Table("pairs", "Goodput between every two hosts, one pair at a time", tuple(heads), tuple(rows), first="")
 
 
-def _in_order(found: Sequence[tuple[str, ReadRun, dict[Pair, Group]]]) -> list[Pair]:
+def _in_order(matrices: Sequence[tuple[str, ReadRun, dict[Pair, Group]]]) -> list[Pair]:
     """Return the pairs in the order of the testbed's hosts, not of the trials; those of imported runs in the order of their file."""
-    ways = [hosts_along(read.resolved) for _, read, _ in found]
+    ways = [hosts_along(read.resolved) for _, read, _ in matrices]
     place = {host: n for n, host in enumerate(dict.fromkeys(host for way in ways for host in way))}
-    pairs = dict.fromkeys(pair for _, _, of_pair in found for pair in of_pair)
+    pairs = dict.fromkeys(pair for _, _, of_pair in matrices for pair in of_pair)
     return sorted(pairs, key=lambda pair: [place.get(host, len(place)) for host in pair])
 
 
-def _ratios(found: Sequence[tuple[str, ReadRun, dict[Pair, Group]]]) -> dict[Pair, float] | None:
+def _ratios(matrices: Sequence[tuple[str, ReadRun, dict[Pair, Group]]]) -> dict[Pair, float] | None:
     """Return goodput after ÷ before of each pair that has both; None unless there are exactly two variants."""
-    if len(found) != BEFORE_AND_AFTER:
+    if len(matrices) != BEFORE_AND_AFTER:
         return None
-    (_, old, before), (_, new, after) = found
+    (_, old, before), (_, new, after) = matrices
     out: dict[Pair, float] = {}
     for pair in before.keys() & after.keys():
         first, last = _value(before[pair], old, "goodput_bps"), _value(after[pair], new, "goodput_bps")
@@ -88,14 +88,14 @@ def _ratios(found: Sequence[tuple[str, ReadRun, dict[Pair, Group]]]) -> dict[Pai
     return out
 
 
-def _change_words(found: Sequence[tuple[str, ReadRun, dict[Pair, Group]]]) -> Sequence[str]:
+def _change_words(matrices: Sequence[tuple[str, ReadRun, dict[Pair, Group]]]) -> Sequence[str]:
     """Return a sentence with the smallest and the largest change between two variants; nothing without a pair that has both."""
-    ratios = _ratios(found)
+    ratios = _ratios(matrices)
     if not ratios:
         return ()
     least, most = min(ratios, key=lambda pair: ratios[pair]), max(ratios, key=lambda pair: ratios[pair])
     ends = " to ".join(f"{ratios[pair]:.2f} × ({pair[0]} to {pair[1]})" for pair in dict.fromkeys((least, most)))
-    return (f"goodput of {found[1][0]} ÷ {found[0][0]}: {ends}",)
+    return (f"goodput of {matrices[1][0]} ÷ {matrices[0][0]}: {ends}",)
 
 
 def _map(name: str, read: ReadRun, of_pair: dict[Pair, Group], darkest: float | None) -> Table:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dutlab.report.model.run_report import RunReport
 from dutlab.report.model.words import duration_words, numbers_words, plural
 from dutlab.subject import apart, subject_of
-from dutlab.workloads import DRIVE, plug_of
+from dutlab.workload_plug import DRIVE
+from dutlab.workloads import plug_of
 
 _MOST_NAMED = 6
 """Most drives that a sentence names."""

@@ -1,6 +1,6 @@
 """Publications: reports in the form of a certain kind of review, with its tables, figures and units.
 
-A style selects what its readers look for; everything else is in the full report, which each publication names.
+A style selects the content for its readers; the rest is in the full report, which each publication names.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ Builder = Callable[[Sequence[ReadRun], Sequence[RunReport]], Contents]
 
 
 def publication(style: str, reads: Sequence[ReadRun], reports: Sequence[RunReport]) -> Publication:
-    """Return the runs in a style. Raises InputError if none of them has what the style shows."""
+    """Return the runs in a style. Raises InputError if none of them has the figures of the style."""
     from dutlab.report.pages.method_words import method_words  # noqa: PLC0415 -- only publications need it
 
     module = importlib.import_module(STYLES[style])
@@ -90,7 +90,7 @@ def _marked_once(table: Table, reports: Sequence[RunReport]) -> Table:
 
 
 def run_words(report: RunReport, reports: Sequence[RunReport]) -> str:
-    """Return what distinguishes a run's sentences from those of the others, as `after: `; empty for a single run."""
+    """Return the prefix of a run's sentences, as `after: `, which distinguishes them from other runs'; empty for a single run."""
     if len(reports) == 1:
         return ""
     names = [r.experiment for r in reports]

@@ -55,13 +55,13 @@ def _goodput(prefix: str, table: Table) -> Table:
 
 def _shares(prefix: str, table: Table) -> tuple[Table, ...]:
     """Return a table of each further mode's goodput as a share of the first mode's."""
-    barest, *others = [row for row in table.rows if row.label]
+    first_row, *others = [row for row in table.rows if row.label]
     if not others:
         return ()
     places = _single(table)
-    rows = [Row("", (row.label, *(_share(row.cells[n], barest.cells[n]) for n in places))) for row in others]
+    rows = [Row("", (row.label, *(_share(row.cells[n], first_row.cells[n]) for n in places))) for row in others]
     columns = (Column("mode"), *(_column(table.columns[n], PERCENT) for n in places))
-    return (Table(f"{prefix}{table.slug}-share", f"The same in % of {barest.label}", columns, tuple(rows), first=""),)
+    return (Table(f"{prefix}{table.slug}-share", f"Goodput in % of {first_row.label}", columns, tuple(rows), first=""),)
 
 
 def _share(value: Cell, base: Cell) -> str:
@@ -83,15 +83,15 @@ def _column(c: Column, unit: Unit, figure: str = "") -> Column:
 
 def _sizes(prefix: str, table: Table) -> Table:
     at = next(n for n, c in enumerate(table.columns) if c.figure == RATE)
-    of = {(row.label, row.size): row for row in table.rows}
-    modes, sizes = (list(dict.fromkeys(key[n] for key in of)) for n in (0, 1))
+    row_of = {(row.label, row.size): row for row in table.rows}
+    modes, sizes = (list(dict.fromkeys(key[n] for key in row_of)) for n in (0, 1))
     limits = {row.size: limit for row in table.rows if (limit := row.ceilings[at]) is not None}
     columns = [Column("frame size", name="frame_size"), *(Column(m, RATE, KPPS, f"{m}_kpps") for m in modes)]
     columns += [Column("ceiling of the link, kpps", name="ceiling_kpps", align="right")] if limits else []
     rows = []
     for size in sizes:
         ceiling = (KPPS.number(limits[size]) if size in limits else "",) if limits else ()
-        rows.append(Row("", (size, *(of[m, size].cells[at] for m in modes), *ceiling)))
+        rows.append(Row("", (size, *(row_of[m, size].cells[at] for m in modes), *ceiling)))
     title = f"{rate_words(table)}, link {table.rows[0].links}"
     return Table(f"{prefix}{table.slug}-sizes", title, tuple(columns), tuple(rows), asked=f"{table.asked}. Sizes with FCS", first="")
 

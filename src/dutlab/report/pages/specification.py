@@ -12,7 +12,7 @@ from dutlab.report.sections.device import SLUG
 
 
 def specification_tables(prefix: str, report: RunReport) -> tuple[Table, ...]:
-    """Return the tables of hosts whose specification is stated; what was only read from a host is in the full report."""
+    """Return the tables of hosts whose specification is stated; facts that were only read from a host are in the full report."""
     tables = (table for s in report.sections if s.slug == SLUG for table in s.tables if not table.folded)
     return tuple(replace(table, slug=f"{prefix}{table.slug}") for table in tables)
 

@@ -20,8 +20,8 @@ from dutlab.report.pages.specification import diagrams_of, specification_tables
 from dutlab.report.plots.curve_plot import curve_plot
 from dutlab.report.plots.plot import Plot
 from dutlab.report.sections.headline import compared
+from dutlab.spec.workloads.imported_setting import ImportedSetting
 from dutlab.spec.workloads.on_drives import options_of
-from dutlab.spec.workloads.setting import ImportedSetting
 from dutlab.store.record import PUBLISHED
 from dutlab.subject import FigureName, figure_name
 
@@ -64,10 +64,10 @@ def contents(reads: Sequence[ReadRun], reports: Sequence[RunReport]) -> Contents
         prefix = f"{read.run.name}-" if len(reads) > 1 else ""
         groups = [g for g in sorted(read.groups, key=lambda g: g.planned[0]) if g.cell.workload in _WORKLOADS and g.measured and _names(g)]
         alike = [(asked, [g for g in groups if _asked(g, groups) == asked]) for asked in dict.fromkeys(_asked(g, groups) for g in groups)]
-        beside = [(asked, same) for asked, same in alike if len({g.label for g in same}) > 1]
-        tables += [_arrays(prefix, beside, read)] if beside else []
-        fast += [f"{run_words(report, reports)}{line}" for line in _fastest(beside, read) or report.answer.fast]
-        rest = [g for g in groups if not any(g in same for _, same in beside)]
+        comparable = [(asked, same) for asked, same in alike if len({g.label for g in same}) > 1]
+        tables += [_arrays(prefix, comparable, read)] if comparable else []
+        fast += [f"{run_words(report, reports)}{line}" for line in _fastest(comparable, read) or report.answer.fast]
+        rest = [g for g in groups if not any(g in same for _, same in comparable)]
         if rest:
             tables.append(_workloads(prefix, rest, read))
             tables += [
@@ -82,10 +82,10 @@ def contents(reads: Sequence[ReadRun], reports: Sequence[RunReport]) -> Contents
     return Contents((*fast, *words), tuple(tables), plots)
 
 
-def _fastest(beside: Sequence[tuple[str, Sequence[Group]]], read: ReadRun) -> list[str]:
+def _fastest(comparable: Sequence[tuple[str, Sequence[Group]]], read: ReadRun) -> list[str]:
     """Return a sentence per rate of the arrays with the same settings and in the same state."""
-    labels, sentences = {g.label for _, same in beside for g in same}, []
-    for asked, same in sorted(beside, key=lambda of: in_order(of[0])):
+    labels, sentences = {g.label for _, same in comparable for g in same}, []
+    for asked, same in sorted(comparable, key=lambda of: in_order(of[0])):
         states = {g.label: column_of(g, labels)[1] for g in same}
         for state in dict.fromkeys(states.values()):
             of = [g for g in same if states[g.label] == state]
@@ -99,13 +99,13 @@ def _fastest(beside: Sequence[tuple[str, Sequence[Group]]], read: ReadRun) -> li
     return sentences
 
 
-def _arrays(prefix: str, beside: Sequence[tuple[str, Sequence[Group]]], read: ReadRun) -> Table:
+def _arrays(prefix: str, comparable: Sequence[tuple[str, Sequence[Group]]], read: ReadRun) -> Table:
     """Return a row for each figure of the same settings and state; then capacity and processor time of each array."""
-    labels = {g.label for _, same in beside for g in same}
-    places = {g.planned[0]: column_of(g, labels) for _, same in beside for g in same}
+    labels = {g.label for _, same in comparable for g in same}
+    places = {g.planned[0]: column_of(g, labels) for _, same in comparable for g in same}
     shown = [label for label in read.labels if any(label == column for column, _ in places.values())]
     rows = []
-    for asked, same in sorted(beside, key=lambda of: in_order(of[0])):
+    for asked, same in sorted(comparable, key=lambda of: in_order(of[0])):
         for state in sorted({places[g.planned[0]][1] for g in same}):  # the healthy state is the empty text
             of = {column: g for g in same if (column := places[g.planned[0]][0]) and places[g.planned[0]][1] == state}
             for name in dict.fromkeys(name for g in of.values() for name in _names(g)):
@@ -115,7 +115,7 @@ def _arrays(prefix: str, beside: Sequence[tuple[str, Sequence[Group]]], read: Re
                 words = parameter.replace("_", " ").replace("clat mean", "mean latency")
                 row_label = f"{about}: {words}" if about else parameter
                 rows.append(Row("", (row_label, *(text for text, _ in texts), unit)))
-    healthy = {label: [g for _, same in beside for g in same if places[g.planned[0]] == (label, HEALTHY)] for label in shown}
+    healthy = {label: [g for _, same in comparable for g in same if places[g.planned[0]] == (label, HEALTHY)] for label in shown}
     rows += [Row("", (parameter, *texts, unit)) for parameter, texts, unit in summary_rows(healthy, read.facts)]
     columns = (Column("parameter"), *(Column(label, align="right") for label in shown), Column("unit"))
     return Table(f"{prefix}arrays", "Arrays side by side", columns, tuple(rows), first="")

@@ -12,7 +12,8 @@ from dutlab.report.model.run_report import ReadRun, RunReport
 from dutlab.report.model.table import Cell, Column, Figure, Row, Table
 from dutlab.report.model.words import Unit, alike_names, asked_of_all, chosen_rate, name_words, unit_of
 from dutlab.report.pages.publication import Contents
-from dutlab.spec.workloads.setting import ELSEWHERE, ImportedSetting
+from dutlab.spec.workloads.imported_setting import ImportedSetting
+from dutlab.spec.workloads.setting import ELSEWHERE
 from dutlab.store.record import PUBLISHED
 
 _DIGITS = 3

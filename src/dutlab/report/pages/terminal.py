@@ -38,7 +38,7 @@ class _Place:
 
     parts: tuple[str, ...]
     right: bool = False
-    field: int = 0
+    fill: int = 0
     """Background colour; 0 for none."""
 
     @property
@@ -87,7 +87,7 @@ def terminal_table(table: Table, *, width: int = 80, colour: bool = False) -> It
     heads = [*([_Place((table.first,))] if table.first else [])]
     heads += [_Place((_clean(table.head(i, flat=True)),), right=table.columns[i].numeric) for i in table.shown]
     rows = [_row(table, n, colour=colour) for n in range(len(table.rows))]
-    of_columns = _beside(list(zip(heads, *rows, strict=True)), width)
+    of_columns = _with_spreads_inline(list(zip(heads, *rows, strict=True)), width)
     heads, *rows = map(list, zip(*of_columns, strict=True))
     for block in _blocks(of_columns, width):
         widths = _widths([of_columns[n] for n in block], width)
@@ -119,9 +119,9 @@ def _row(table: Table, n: int, *, colour: bool) -> list[_Place]:
     for place, i in enumerate(table.shown):
         cell = row.cells[i]
         shade = table.shade_percent(cell) if colour else 0
-        field = _SHADES[table.columns[i].better][min(2, shade * 3 // 100)] if shade else 0
+        fill = _SHADES[table.columns[i].better][min(2, shade * 3 // 100)] if shade else 0
         parts = () if gap is not None and place > gap else _parts(table, i, cell)
-        out.append(_Place(parts, right=table.columns[i].numeric and not (isinstance(cell, Missing) and cell.greyed is None), field=field))
+        out.append(_Place(parts, right=table.columns[i].numeric and not (isinstance(cell, Missing) and cell.greyed is None), fill=fill))
     return out
 
 
@@ -135,7 +135,7 @@ def _parts(table: Table, i: int, cell: Cell) -> tuple[str, ...]:
     return (f"{number_text(cell, table.units[i])}{marks}", *([spread] if spread else []))
 
 
-def _beside(of_columns: Sequence[tuple[_Place, ...]], width: int) -> list[tuple[_Place, ...]]:
+def _with_spreads_inline(of_columns: Sequence[tuple[_Place, ...]], width: int) -> list[tuple[_Place, ...]]:
     """Return the columns with each spread on the line of its figure, if the table is not wider than `width` then; else unchanged."""
     joined = [(head, *_with_spreads(places)) if head.right else (head, *places) for head, *places in of_columns]
     fits = sum(max(1, *(p.natural for p in of)) + GAP for of in joined) - GAP <= width
@@ -186,7 +186,7 @@ def _lines(places: Sequence[_Place], widths: Sequence[int]) -> Iterator[str]:
         for place, lines, width in zip(places, columns, widths, strict=True):
             text = lines[n] if n < len(lines) else ""
             padded = text.rjust(width) if place.right else text.ljust(width)
-            out.append(f"\x1b[48;5;{place.field};97m{padded}\x1b[0m" if place.field and text else padded)
+            out.append(f"\x1b[48;5;{place.fill};97m{padded}\x1b[0m" if place.fill and text else padded)
         yield (" " * GAP).join(out).replace(_KEPT, " ").rstrip()
 
 

@@ -58,9 +58,9 @@ def curve_plot(curve: Curve, labels: Sequence[str]) -> Plot | None:
     wide = max(xs) if max(xs) > min(xs) else min(xs) + 1
     x = _spanned(curve.x_span, across, Scale(min(xs), wide, 0.0, WIDTH, log=curve.x_scale == "log"))
     y = _spanned(curve.y_span, up, _log_scale(ys) if curve.scale == "log" else _linear_scale(ys))
-    title, limits = _titled(curve.y_title, up.name), [(said, limit / up.scale) for said, limit in curve.limits]
+    title, limits = _titled(curve.y_title, up.name), [(text, limit / up.scale) for text, limit in curve.limits]
     limits += [("", line.points[0][1]) for line in drawn if line.line.role == "bound"]
-    told = [line for line in drawn if line.line.role != "bound"]
+    explored_lines = [line for line in drawn if line.line.role != "bound"]
 
     d = SvgDrawing()
     left = max(LEFT, draw_y_axis(d, y, left=0.0, right=WIDTH, title=title))
@@ -88,9 +88,9 @@ def curve_plot(curve: Curve, labels: Sequence[str]) -> Plot | None:
             whole=across is COUNT,
             lines=[
                 ExploredLine(line.line.label, None if line.line.role == "asked" else line.place, apart=line.line.role == "apart")
-                for line in told
+                for line in explored_lines
             ],
-            views=[View(title, up.name, up.digits, y, [_told(line) for line in told], limits)],
+            views=[View(title, up.name, up.digits, y, [_told(line) for line in explored_lines], limits)],
             ticks=[*words.items()],
             moments=[(moment.x / across.scale, moment.words) for moment in curve.moments],
         ),
@@ -134,12 +134,12 @@ def _stacked_plot(upper: Curve, run_labels: Sequence[str]) -> Plot | None:
         if upper.bands
         else 14.0 + (MOMENT_ROOM if lower.moments or upper.panel else 0.0)
     )
-    said = [m.words for m in lower.moments if m.words] + [band.words for band in upper.bands]
+    texts = [m.words for m in lower.moments if m.words] + [band.words for band in upper.bands]
     return Plot(
         name=upper.slug,
         title=upper.title,
         described=f"{upper.title}: {', '.join(curve.y_title for curve in curves)}, one below another, over {lower.x_title}"
-        f"{''.join(f'; {words}' for words in said)}",
+        f"{''.join(f'; {words}' for words in texts)}",
         drawing=d,
         box=(-left, -above, left + WIDTH + right, bottom + above + below),
         note=upper.note,
@@ -162,7 +162,7 @@ def _draw_value_columns(
                 last = column
     for column, words in by_column.items():
         left = min(max(column, 0), MOST_TOLD - 1) * step
-        d.told(left, 0.0, step, bottom, words, at=left + step + 6, right=WIDTH + right)
+        d.hover_text(left, 0.0, step, bottom, words, at=left + step + 6, right=WIDTH + right)
 
 
 def _common_scale(lower: Curve, across: Unit, xs: Sequence[float]) -> Scale:

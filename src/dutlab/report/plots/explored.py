@@ -1,4 +1,4 @@
-"""Numbers of a drawing for the page's script: only what was drawn, in the units of the drawing."""
+"""Numbers of a drawing for the page's script: only the drawn ones, in the units of the drawing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dutlab.report.plots.svg import SvgDrawing, corners, distinct
 
 MOST_POINTS = 4000
 """Largest number of points of an interactive figure; more would double the size of a large page."""
-MOST_TOLD, EDGE = 200, 10.0
+MOST_HOVERED, EDGE = 200, 10.0
 """Largest number of columns of a file that show their values, and their reach beyond the first and the last place, in pixels."""
 Point = tuple[float, ...]
 """x and y; optionally the low and high of y, 0 if no line leads to the point, and 1 if it missed the goal of its line."""
@@ -94,7 +94,7 @@ class Explored:
         return json.dumps(document, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
 
 
-def tell(explored: Explored, d: SvgDrawing, right: float) -> None:
+def add_hover_values(explored: Explored, d: SvgDrawing, right: float) -> None:
     """Make columns of a drawing that show the values of its lines at one place while the pointer is on them, for a separate file."""
     view = explored.views[0]
     at: dict[float, list[str]] = {}
@@ -104,7 +104,7 @@ def tell(explored: Explored, d: SvgDrawing, right: float) -> None:
             spread = f" ({_number(rest[0], view)}–{_number(rest[1], view)})" if len(rest) > 1 and rest[0] < rest[1] else ""
             at.setdefault(x, []).append(f"{line.label}: {_number(y, view)} {view.unit}".strip() + spread)
     places = sorted(at, key=explored.x)
-    if not places or len(places) > MOST_TOLD:
+    if not places or len(places) > MOST_HOVERED:
         return
     pixels = [explored.x(place) for place in places]
     middles = [(a + b) / 2 for a, b in pairwise(pixels)]
@@ -112,7 +112,7 @@ def tell(explored: Explored, d: SvgDrawing, right: float) -> None:
     height = abs(view.scale.at_high - view.scale.at_low)
     for place, (left, end) in zip(places, pairwise(ends), strict=True):
         head = f"{ticks.get(place) or f'{place:,.10g}'} {explored.x_unit}".strip()
-        d.told(left, 0.0, end - left, height, [head, *at[place]], at=end + 6, right=right)
+        d.hover_text(left, 0.0, end - left, height, [head, *at[place]], at=end + 6, right=right)
 
 
 def _number(value: float, view: View) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dutlab.report.plots.explored import Explored, tell
+from dutlab.report.plots.explored import Explored, add_hover_values
 from dutlab.report.plots.palette import QUIET
 from dutlab.report.plots.svg import SvgDrawing, text_width
 
@@ -23,9 +23,9 @@ class Plot:
     described: str
     drawing: SvgDrawing
     box: tuple[float, float, float, float]
-    """x, y, width, height of what was drawn, in pixels."""
+    """x, y, width, height of the drawing, in pixels."""
     note: str = ""
-    """Text below it: what could not be drawn to scale."""
+    """Text below it, on values that could not be drawn to scale."""
     below: str = ""
     """Slug of the table that it is below; empty for the end of its section."""
     source: str = ""
@@ -47,7 +47,7 @@ class Plot:
         wide = max(width, text_width(self.title, TITLE_SIZE) * BOLDER + 12, text_width(self.source, SOURCE_SIZE) + 12)
         d = self.drawing.copy()
         if self.explored is not None:
-            tell(self.explored, d, right=x + width)
+            add_hover_values(self.explored, d, right=x + width)
         d.text(x + 6, y - 18, self.title, size=TITLE_SIZE, bold=True)
         d.text(x + 6, y + height + 14, self.source, size=SOURCE_SIZE, colour=QUIET)
         return d.file((x, y - 34, wide, height + 60), self.title, self.described).encode()

@@ -63,8 +63,8 @@ def ratio_plot(name: str, title: str, rows: Sequence[RatioRow], *, margin: float
     left = 18 + max(text_width(text, TEXT_SIZE) for of in lines.values() for text in of)
     right = 20 + max(text_width(f"{r.ratio:.3f} {r.words}", TEXT_SIZE) for r in rows)
     for n, row in enumerate(rows):
-        told = [row.label, f"{row.ratio:.4f}, from {row.low:.4f} to {row.high:.4f}; {row.words}"]
-        d.told(0.0, n * STEP, WIDTH, STEP, told, at=x(row.ratio) + 12, right=WIDTH + right)
+        hover_lines = [row.label, f"{row.ratio:.4f}, from {row.low:.4f} to {row.high:.4f}; {row.words}"]
+        d.hover_text(0.0, n * STEP, WIDTH, STEP, hover_lines, at=x(row.ratio) + 12, right=WIDTH + right)
     box = (-left, -10.0, left + WIDTH + right, height + below + 10.0)
     return Plot(name, title, f"{title}: ratios with their intervals, a row each, on a logarithmic axis", d, box)
 

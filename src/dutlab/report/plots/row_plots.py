@@ -57,7 +57,7 @@ def link_plot(table: Table, labels: Sequence[str]) -> Plot | None:
                 d.line(low, middle, high, middle, colour=colour, width=3)
                 d.mark(at, middle, series_shape(place), colour=colour, size=4.5)
                 d.text(max(high, at) + 9, middle, number_text(value, unit), size=TEXT_SIZE, colour=INK, halo=True)
-                d.told(0.0, y, WIDTH, STEP, _value_words(f"{row.label}, {word}", value, unit), at=at + 70, right=WIDTH + 52.0)
+                d.hover_text(0.0, y, WIDTH, STEP, _value_words(f"{row.label}, {word}", value, unit), at=at + 70, right=WIDTH + 52.0)
             else:
                 d.text(6, middle, "no result", size=TEXT_SIZE, colour=QUIET, italic=True)
             y += STEP
@@ -106,8 +106,8 @@ def cpu_plot(cpu: Cpu, labels: Sequence[str]) -> Plot | None:
                 d.rect(x(start), y + 2, x(share), CORE_STEP - 4, colour=KINDS[kind])
                 start += share
             d.text(x(start) + 6, y + CORE_STEP / 2, f"{row.busy:.0f}", size=SMALL_SIZE, colour=INK)
-            told = [f"{mode}, core {row.core}: {row.busy:.1f} %", ", ".join(f"{kind} {row.shares.get(kind, 0.0):.1f} %" for kind in kinds)]
-            d.told(0.0, y, WIDTH, CORE_STEP, told, at=x(start) + 30, right=WIDTH + 34.0)
+            lines = [f"{mode}, core {row.core}: {row.busy:.1f} %", ", ".join(f"{kind} {row.shares.get(kind, 0.0):.1f} %" for kind in kinds)]
+            d.hover_text(0.0, y, WIDTH, CORE_STEP, lines, at=x(start) + 30, right=WIDTH + 34.0)
             y += CORE_STEP
         y += AFTER
     left = 18 + max(text_width(w, HEAD_SIZE) for w in [*short.values(), "core 00"])
@@ -144,6 +144,6 @@ def bar_plot(name: str, title: str, bars: Sequence[Bar], unit: Unit) -> Plot:
         if bar.value.n > 1:
             d.line(low, middle, high, middle, colour=INK, width=1.5)
         d.text(max(high, at) + 9, middle, number_text(bar.value, unit), size=TEXT_SIZE, colour=INK, halo=True)
-        d.told(0.0, middle - step / 2, WIDTH, step, _value_words(bar.label, bar.value, unit), at=at + 70, right=WIDTH + 62.0)
+        d.hover_text(0.0, middle - step / 2, WIDTH, step, _value_words(bar.label, bar.value, unit), at=at + 70, right=WIDTH + 62.0)
     left = 18 + max(text_width(label, HEAD_SIZE) for label in short.values())
     return Plot(name, title, f"{title}: a bar a row, {unit.name}", d, (-left, -6.0, left + WIDTH + 62.0, len(bars) * step + below + 6.0))

@@ -37,7 +37,7 @@ class SizePlot:
     axis: str
     log: bool = False
     sent: str = ""
-    """Figure of what the generator sent; empty for none."""
+    """Figure of the rate that the generator sent; empty for none."""
 
 
 SIZE_PLOTS = (

@@ -34,7 +34,7 @@ def shortened(text: str, most: int = 30) -> str:
 def distinct(texts: Iterable[str], most: int = 30) -> dict[str, str]:
     """Return name → name for a drawing: of at most `most` letters where names stay different, else whole.
 
-    The end is cut first. If names are alike then, the middle is cut instead, and last what they begin with.
+    The end is cut first. If that makes names equal, the middle is cut instead, and otherwise the beginning.
     """
     names = list(dict.fromkeys(texts))
     if not names:
@@ -55,12 +55,12 @@ class SvgDrawing:
 
     def __init__(self) -> None:
         self._elements: list[str] = []
-        self._told: list[str] = []
+        self._hover_texts: list[str] = []
 
     def copy(self) -> SvgDrawing:
         """Return a copy to draw on."""
         drawing = SvgDrawing()
-        drawing._elements, drawing._told = [*self._elements], [*self._told]
+        drawing._elements, drawing._hover_texts = [*self._elements], [*self._hover_texts]
         return drawing
 
     def line(self, x1: float, y1: float, x2: float, y2: float, *, colour: str = GRID, width: float = 1, dash: str = "") -> None:
@@ -114,7 +114,7 @@ class SvgDrawing:
             f"{escape(text, quote=False)}</text>"
         )
 
-    def told(self, x: float, y: float, width: float, height: float, lines: Sequence[str], *, at: float, right: float) -> None:
+    def hover_text(self, x: float, y: float, width: float, height: float, lines: Sequence[str], *, at: float, right: float) -> None:
         """Make an area that shows `lines` while the pointer is on it, from `at` on, but not beyond `right`. It needs no script."""
         wide = max(text_width(line, TOLD_SIZE) for line in lines) + 14
         left = min(at, right - wide)
@@ -127,12 +127,12 @@ class SvgDrawing:
         )
         box = f'x="{_n(left)}" y="{_n(top)}" width="{_n(wide)}" height="{_n(high)}" rx="3" fill="{PAPER}" stroke="{FAINT}"'
         area = f'x="{_n(x)}" y="{_n(y)}" width="{_n(width)}" height="{_n(height)}" fill="none" pointer-events="all"'
-        self._told.append(f'<g class="told"><rect {area}/><g display="none"><rect {box}/>{words}</g></g>')
+        self._hover_texts.append(f'<g class="told"><rect {area}/><g display="none"><rect {box}/>{words}</g></g>')
 
     def inline(self, box: tuple[float, float, float, float], described: str) -> str:
         """Return SVG for a page, which decides its size, with a label for screen readers. `box` is x, y, width, height."""
         label = f'role="img" aria-label="{escape(described)}"'
-        return f'<svg {label} {_view(box)} font-family="{FONT}">{"".join((*self._elements, *self._told))}</svg>'
+        return f'<svg {label} {_view(box)} font-family="{FONT}">{"".join((*self._elements, *self._hover_texts))}</svg>'
 
     def file(self, box: tuple[float, float, float, float], title: str, described: str) -> str:
         """Return a standalone SVG file, in the colours of the reader's scheme."""
@@ -143,7 +143,7 @@ class SvgDrawing:
         return (
             f'<svg xmlns="http://www.w3.org/2000/svg" role="img" {size} font-family="{FONT}">'
             f"<title>{escape(title, quote=False)}</title><desc>{escape(described, quote=False)}</desc>"
-            f"<style>{dark}{TOLD_RULE}</style>{paper}{''.join((*self._elements, *self._told))}</svg>\n"
+            f"<style>{dark}{TOLD_RULE}</style>{paper}{''.join((*self._elements, *self._hover_texts))}</svg>\n"
         )
 
 

@@ -36,7 +36,7 @@ class _Box:
 
 @dataclass(frozen=True)
 class _Lane:
-    """Column of a link: its cables that no earlier link has, each with the names of all links that share it."""
+    """Column of a link. A cable that several links share is drawn in the column of the first, with the names of all."""
 
     link: MapLink
     cables: Sequence[tuple[MapCable, str]]
@@ -46,14 +46,14 @@ class _Lane:
     colour: str
 
 
-def plot_of_testbed(of: TestbedMap) -> Plot:
+def plot_of_testbed(testbed: TestbedMap) -> Plot:
     """Draw the testbed. All text is from the testbed file, and is cut to its place."""
-    lanes = [link for link in of.links if link.cables]
-    buses = [link for link in of.links if link.segment]
+    lanes = [link for link in testbed.links if link.cables]
+    buses = [link for link in testbed.links if link.segment]
     column = _column_width(lanes)
     width = max(LEAST_WIDTH, column * len(lanes))
     column = width / max(1, len(lanes))
-    boxes, bottom = _boxes(of, lanes, buses, column, width)
+    boxes, bottom = _boxes(testbed, lanes, buses, column, width)
     d = SvgDrawing()
     left = _draw_buses(d, buses, boxes)
     shared: dict[tuple[MapPort, MapPort], list[str]] = {}
@@ -65,12 +65,12 @@ def plot_of_testbed(of: TestbedMap) -> Plot:
         _draw_path(d, _Lane(link, own, at * column + 24, column - 34, series_colour(at)), boxes)
     for box in boxes:
         _draw_box(d, box)
-    title = printable(f"Testbed {of.name}".strip())
-    hosts = printable(", ".join(host.name for host in of.hosts))
+    title = printable(f"Testbed {testbed.name}".strip())
+    hosts = printable(", ".join(host.name for host in testbed.hosts))
     top = -8.0 - (ROW_HEIGHT * len(buses) + 7 if buses else 0)
     return Plot(
         name=TESTBED_PLOT, title=title, described=f"{title}: a box for each of {hosts}, and a line for each cable",
-        drawing=d, box=(left - 4, top, width - left + 8, bottom - top + 8), note=of.left_out,
+        drawing=d, box=(left - 4, top, width - left + 8, bottom - top + 8), note=testbed.left_out,
     )  # fmt: skip
 
 
@@ -87,12 +87,14 @@ def _words(name: str, link: MapLink) -> str:
     return " · ".join((name, *link.words))
 
 
-def _boxes(of: TestbedMap, lanes: Sequence[MapLink], buses: Sequence[MapLink], column: float, width: float) -> tuple[list[_Box], float]:
+def _boxes(
+    testbed: TestbedMap, lanes: Sequence[MapLink], buses: Sequence[MapLink], column: float, width: float
+) -> tuple[list[_Box], float]:
     """Return the boxes of all hosts, one for each run of neighbouring columns, and where the last one ends."""
-    by_name = {host.name: host for host in of.hosts}
+    by_name = {host.name: host for host in testbed.hosts}
     cabled = [{host for cable in link.cables for host in (cable.near.host, cable.far.host)} for link in lanes]
     boxes, top = list[_Box](), 0.0
-    for n, row in enumerate(of.rows):
+    for n, row in enumerate(testbed.rows):
         in_row, lowest = list[_Box](), top
         for name in row:
             columns = neighbours([at for at, hosts in enumerate(cabled) if name in hosts])
@@ -104,11 +106,10 @@ def _boxes(of: TestbedMap, lanes: Sequence[MapLink], buses: Sequence[MapLink], c
                 in_row.append(_Box(by_name[name], start + INSET, end - INSET, top, top + height, lines))
                 lowest = max(lowest, top + height)
         boxes += [_Box(b.host, b.left, b.right, b.top, lowest, b.lines) for b in in_row]
-        below = of.rows[n + 1] if n + 1 < len(of.rows) else ()
-        above = {name for r in of.rows[: n + 1] for name in r}
-        beneath = {name for r in of.rows[n + 1 :] for name in r}
-        crossed = any(hosts & above and hosts & beneath for hosts in cabled)
-        top = lowest + (0.0 if not below else CABLE if crossed else GAP)
+        hosts_above = {name for r in testbed.rows[: n + 1] for name in r}
+        hosts_below = {name for r in testbed.rows[n + 1 :] for name in r}
+        crossed = any(hosts & hosts_above and hosts & hosts_below for hosts in cabled)
+        top = lowest + (0.0 if n + 1 == len(testbed.rows) else CABLE if crossed else GAP)
     return boxes, top
 
 

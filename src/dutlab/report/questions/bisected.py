@@ -111,11 +111,11 @@ def step_rows(steps: Sequence[BisectStep]) -> list[tuple[str, ...]]:
     ]  # fmt: skip
 
 
-def markdown_of(found: BisectFound) -> str:
+def markdown_of(result: BisectFound) -> str:
     """Return the report of a bisection as Markdown."""
-    rows = [HEADS, ("---",) * len(HEADS), *step_rows(found.steps)]
+    rows = [HEADS, ("---",) * len(HEADS), *step_rows(result.steps)]
     table = "\n".join(f"| {' | '.join(word.replace('|', ' ') for word in row)} |" for row in rows)
-    return f"# Bisection\n\n{found.sentence}\n\n{table}\n"
+    return f"# Bisection\n\n{result.sentence}\n\n{table}\n"
 
 
 def figures_of(run: ComparedRun) -> Figures:

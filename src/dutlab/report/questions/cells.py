@@ -65,13 +65,13 @@ def cells_of_table(path: Path, response: str | None) -> tuple[FactorCell, ...]:
 
 
 def rates_by_mode(run: ComparedRun) -> dict[tuple[str, str], dict[str, list[float]]]:
-    """Return (size, link and direction) → mode and varied levels → packets a second of each repeat; of a ramp, of its best second.
+    """Return (size, link and direction) → mode and varied levels → packets a second of each repeat; for a ramp, in its best second.
 
-    Of goodput these are full TCP segments, where the MTU is known; the size is then as `MTU 1500`. Raises InputError if none were measured.
+    For goodput, packets are full TCP segments if the MTU is known, and the size is as in `MTU 1500`. Raises InputError without any rate.
     """
     rates_by_place: dict[tuple[str, str], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    had = figure_names(list(cells_of(run.records).values()))
-    rate = next((name for name in (RATE, MOST, GOODPUT) if name in had), None)
+    names = figure_names(list(cells_of(run.records).values()))
+    rate = next((name for name in (RATE, MOST, GOODPUT) if name in names), None)
     mtus = mtus_of(run.facts.get("testbed"))
     if rate is None or (rate == GOODPUT and not any(mtu_of(r.cell, mtus) for r in run.records)):
         what = "no rate of packets" if rate is None else "goodput, but no MTU of its packets"
@@ -79,16 +79,19 @@ def rates_by_mode(run: ComparedRun) -> dict[tuple[str, str], dict[str, list[floa
         raise InputError(f"{run.name} has {what}, so no cost per packet", remedy=remedy)
     cells = cells_with(run.name, run.records, partial(mode_order, run), rate)
     varied = varied_factors(cells) - {"mtu"}
-    own = alike_names(c.cell.setting for c in cells)
-    for of in cells:
-        mtu = mtu_of(of.cell, mtus) if rate == GOODPUT else None
+    shared = alike_names(c.cell.setting for c in cells)
+    for entry in cells:
+        mtu = mtu_of(entry.cell, mtus) if rate == GOODPUT else None
         if rate == GOODPUT and mtu is None:
             continue
-        label = entrant_label(of.cell, varied if rate == GOODPUT else varied_factors(cells))
-        words = setting_words(of.cell.setting, without={*own, "mtu"}) if rate == GOODPUT else ""
-        for name in of.names:
-            if readings := of.readings(name, rate):
-                place = of.cell.setting.size or (f"MTU {mtu}" if mtu else ""), name_words(name, of.cell.links, of.cell.workload)
+        label = entrant_label(entry.cell, varied if rate == GOODPUT else varied_factors(cells))
+        words = setting_words(entry.cell.setting, without={*shared, "mtu"}) if rate == GOODPUT else ""
+        for name in entry.names:
+            if readings := entry.readings(name, rate):
+                place = (
+                    entry.cell.setting.size or (f"MTU {mtu}" if mtu else ""),
+                    name_words(name, entry.cell.links, entry.cell.workload),
+                )
                 values = [r.value if mtu is None else segments_per_s(r.value, mtu) for r in readings]
                 rates_by_place[place][" · ".join(filter(None, (label, words)))] += values
     return rates_by_place
@@ -99,8 +102,8 @@ def instructions_by_mode(run: ComparedRun) -> dict[tuple[str, str], float]:
     instructions = dict[tuple[str, str], float]()
     cells = list(cells_of(run.records).values())
     varied = varied_factors(cells)
-    for of in cells:
-        for name, figure in product(of.names, COUNTED):
-            if of.cell.setting.size and (readings := of.readings(name, figure)):
-                instructions.setdefault((entrant_label(of.cell, varied), of.cell.setting.size), median([r.value for r in readings]))
+    for entry in cells:
+        for name, figure in product(entry.names, COUNTED):
+            if entry.cell.setting.size and (readings := entry.readings(name, figure)):
+                instructions.setdefault((entrant_label(entry.cell, varied), entry.cell.setting.size), median([r.value for r in readings]))
     return instructions

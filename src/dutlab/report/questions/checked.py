@@ -176,12 +176,13 @@ class Checked:
             yield f"{plural(len(missing), 'result')} missing: {missing[0]}{more}"
 
     def _passes(self) -> str:
-        found, overall = self.pair.comparisons, self.pair.together
-        if all(c.verdict is Verdict.EQUIVALENT for c in found):
-            return f"{plural(len(found), 'result')} equivalent to the baseline ({', '.join(dict.fromkeys(c.words for c in found))})"
+        comparisons, overall = self.pair.comparisons, self.pair.together
+        if all(c.verdict is Verdict.EQUIVALENT for c in comparisons):
+            words = ", ".join(dict.fromkeys(c.words for c in comparisons))
+            return f"{plural(len(comparisons), 'result')} equivalent to the baseline ({words})"
         better = f"{self.overall}; " if overall is not None and overall.verdict is Verdict.BETTER else ""
-        least = " or ".join(dict.fromkeys(f"{c.least * 100:g} %" for c in found))
-        return f"{better}none of {plural(len(found), 'result')} is worse (only proven changes beyond {least} count)"
+        least = " or ".join(dict.fromkeys(f"{c.least * 100:g} %" for c in comparisons))
+        return f"{better}none of {plural(len(comparisons), 'result')} is worse (only proven changes beyond {least} count)"
 
 
 def compare_with_cards(cards: Sequence[tuple[Path, ClaimCard]], path: Path, run: ComparedRun, asked: CompareRequest) -> ComparedPair:

@@ -199,9 +199,9 @@ def conditions_of(report: RunReport) -> dict[str, dict[str, str]]:
     }
 
 
-def _numbers(found: Summary) -> dict[str, float]:
-    inside = found.interval
-    return {"median": found.median, "low": inside.low if inside else found.low, "high": inside.high if inside else found.high,
+def _numbers(summary: Summary) -> dict[str, float]:
+    inside = summary.interval
+    return {"median": summary.median, "low": inside.low if inside else summary.low, "high": inside.high if inside else summary.high,
             "interval": inside is not None}  # fmt: skip
 
 

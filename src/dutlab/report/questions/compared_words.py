@@ -105,7 +105,7 @@ def _once(pair: ComparedPair) -> Iterator[str]:
 
 
 def _reasons(comparisons: Sequence[Comparison], repeats: Collection[int]) -> Iterator[str]:
-    """Yield the reasons of the verdicts, each once, and what this number of repeats could have proven."""
+    """Yield the reasons of the verdicts, each once, and the least difference that this number of repeats could have proven."""
     if len(repeats) == 1:
         yield f"{plural(min(repeats), 'repeat')} of each cell a side"
     reasons: dict[str, None] = {}

@@ -155,19 +155,19 @@ def measured_sides(older: ComparedRun, newer: ComparedRun, asked: CompareRequest
     )
     keys = keys_by_label([older, newer])
     try:
-        found: ComparedPair | None = compare_runs([older], [newer], asked)
+        pair: ComparedPair | None = compare_runs([older], [newer], asked)
     except InputError:
         if not failures:
             raise
-        found = None
-    if found is None:
+        pair = None
+    if pair is None:
         return MeasuredSides((), (), failures, keys)
     absent = tuple(
         GateCell(label, "", CheckKind.CANNOT_TELL, None, None, None, None, 0, why=f"the {side} version has no result")
-        for side, labels in (("newer", found.only_first), ("older", found.only_second))
+        for side, labels in (("newer", pair.only_first), ("older", pair.only_second))
         for label in labels
     )
-    return MeasuredSides(tuple(c.pair for c in found.comparisons), absent, failures, keys)
+    return MeasuredSides(tuple(c.pair for c in pair.comparisons), absent, failures, keys)
 
 
 def called_as(pairs: Sequence[Pair], labels: Mapping[str, str]) -> list[Pair]:

@@ -52,35 +52,35 @@ class CellHistory:
 
     label: str
     figure: str
-    found: History
+    history: History
     better: Better
     """Better direction; empty if not known."""
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """Sentences on each change, and on what prevents finding one."""
-        lines = [f"{_change(c, self.better)}{_CAUSES[c.cause]}" for c in self.found.changes]
-        if (drift := self.found.drift) is not None:
-            ends = f"{self.found.points[0].run} to {self.found.points[-1].run}"
+        """Sentences on each change, or on the reason why none can be found."""
+        lines = [f"{_change(c, self.better)}{_CAUSES[c.cause]}" for c in self.history.changes]
+        if (drift := self.history.drift) is not None:
+            ends = f"{self.history.points[0].run} to {self.history.points[-1].run}"
             lines.append(
                 f"drifts: {_ratio(drift.ratio)}{_way(drift.ratio, self.better)}, little by little from {ends} ({p_words(drift.p)})"
             )
-        lines += [f"the rig changed, measured without the device: {_change(c, '')}" for c in self.found.rig]
-        for s in self.found.spreads:
+        lines += [f"the rig changed, measured without the device: {_change(c, '')}" for c in self.history.rig]
+        for s in self.history.spreads:
             what = "medians of runs spread" if s.of is SpreadOf.RUNS else "repeats of a run spread"
             lines.append(f"{what} {s.ratio:.2g} times as far, from {s.after} on ({p_words(s.p)})")
-        for run in self.found.apart:
-            newest = run == self.found.points[-1].run
+        for run in self.history.apart:
+            newest = run == self.history.points[-1].run
             tail = "the runs before it; one more run will show whether that lasts" if newest else "the runs around it"
             lines.append(f"{run} differs from {tail}")
-        if self.found.changes and not self.better:
+        if self.history.changes and not self.better:
             lines.append(f"whether more of it is better is not known: say it with --better {self.figure}=higher, or =lower")
-        return (*lines, self.found.why) if self.found.why else tuple(lines)
+        return (*lines, self.history.why) if self.history.why else tuple(lines)
 
     @property
     def alarm(self) -> NightAlarm | None:
         """Alarm if the newest run is an outlier for the worse, or if it alone makes a step for the worse; else None."""
-        of = self.found
+        of = self.history
         if not of.points or not of.levels:
             return None
         newest = of.points[-1]
@@ -102,7 +102,7 @@ def _worse(ratio: float | None, better: Better) -> float:
 
 
 def histories(
-    found: Iterable[IndexedFigure], figures: Sequence[str] = (), better: Mapping[str, Better] | None = None
+    indexed: Iterable[IndexedFigure], figures: Sequence[str] = (), better: Mapping[str, Better] | None = None
 ) -> tuple[CellHistory, ...]:
     """Return a history per cell and figure. Default figures: the main ones of each cell; `better` as in CompareRequest.
 
@@ -112,7 +112,7 @@ def histories(
     by_cell: dict[str, _Values] = {}
     started: dict[str, str] = {}
     workloads: dict[str, str] = {}
-    for f in found:
+    for f in indexed:
         label = cell_label(f.mode, f.factors, f.workload, f.frame_size, name_words(f.link, apart(f.links), f.workload))
         workloads[label] = f.workload
         started[f.run] = f.started
@@ -144,17 +144,19 @@ def _points(of_cell: _Values, name: str, started: Mapping[str, str]) -> Iterator
         yield HistoryPoint(run, tuple(values), float(f"{median(rigs):.{_DIGITS}g}") if rigs else None, started[run])
 
 
-def history_rows(found: Iterable[CellHistory]) -> list[tuple[str, ...]]:
+def history_rows(histories: Iterable[CellHistory]) -> list[tuple[str, ...]]:
     """Return the rows of the table with the heads HEADS."""
-    return [(h.label, h.figure, str(len(h.found.points)), str(len(h.found.levels)), _level(h), _next(h)) for h in found]
+    return [(h.label, h.figure, str(len(h.history.points)), str(len(h.history.levels)), _level(h), _next(h)) for h in histories]
 
 
 def history_plot(of: CellHistory, place: int) -> Plot | None:
     """Draw the median of each run, the levels, and a vertical line at each change. `place` makes the plot's name unique."""
-    points = of.found.points
+    points = of.history.points
     runs = Line("median of a run", tuple((float(n), p.median) for n, p in enumerate(points, 1)))
-    levels = [Line(f"level {n}", ((a.first + 1.0, a.value), (a.last + 1.0, a.value)), "asked") for n, a in enumerate(of.found.levels, 1)]
-    moments = [Moment(before.last + 1.5, _ratio(change.ratio)) for before, change in zip(of.found.levels, of.found.changes, strict=False)]
+    levels = [Line(f"level {n}", ((a.first + 1.0, a.value), (a.last + 1.0, a.value)), "asked") for n, a in enumerate(of.history.levels, 1)]
+    moments = [
+        Moment(before.last + 1.5, _ratio(change.ratio)) for before, change in zip(of.history.levels, of.history.changes, strict=False)
+    ]
     curve = Curve(
         slug=f"history-{place}", title=f"{of.label}: {of.figure}",
         x_title=", ".join(filter(None, ("run, oldest first", _common(points)))), x="runs", y_title=_axis(of), y=of.figure,
@@ -167,7 +169,7 @@ def history_plot(of: CellHistory, place: int) -> Plot | None:
 
 
 def _common(points: Sequence[HistoryPoint]) -> str:
-    """Return what the starts of all runs have in common, for the title of their axis: the day or the year; empty without either."""
+    """Return the common part of the start times of all runs, for the title of their axis: the day or the year; empty without either."""
     starts = {p.started for p in points}
     common = next((length for length in (_DAY, _YEAR) if len({start[:length] for start in starts}) == 1), 0)
     return next(iter(starts))[:common] if all(starts) else ""
@@ -190,12 +192,12 @@ def _ticks(points: Sequence[HistoryPoint]) -> Iterator[tuple[float, str]]:
 
 def _level(of: CellHistory) -> str:
     """Return the newest level with its unit."""
-    return _figure(of.figure, of.found.levels[-1].value) if of.found.levels else "none"
+    return _figure(of.figure, of.history.levels[-1].value) if of.history.levels else "none"
 
 
 def _next(of: CellHistory) -> str:
     """Return the predicted range of the next run, in words."""
-    inside = of.found.next_run
+    inside = of.history.next_run
     return "not known" if inside is None else f"{_figure(of.figure, inside.low)} to {_figure(of.figure, inside.high)}"
 
 

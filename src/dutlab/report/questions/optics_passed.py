@@ -1,4 +1,4 @@
-"""Modules of several runs, and what passed through each: a row for each result of each run."""
+"""Modules of several runs, with a row for each result of each run."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ def passed_table(runs: Sequence[Path], ports: Sequence[str]) -> Table:
     """
     reads = [read_run(path) for path in dict.fromkeys(p.resolve() for p in runs)]
     names = _names(reads)
-    found = [
+    tables = [
         (read, name, [row for row in optic_rows(read.facts) if not ports or row.port in ports])
         for read, name in zip(reads, names, strict=True)
     ]
-    by_hand = dict.fromkeys(f for read, _, _ in found for g in read.groups for f in g.cell.factors if f.lower() in _BY_HAND)
-    if not by_hand and not any(rows for _, _, rows in found):
+    by_hand = dict.fromkeys(f for read, _, _ in tables for g in read.groups for f in g.cell.factors if f.lower() in _BY_HAND)
+    if not by_hand and not any(rows for _, _, rows in tables):
         raise InputError(
             f"no module was read in {', '.join(read.run.name for read in reads)}", remedy="`dutlab optics HOST` reads them now"
         )
-    groups = [(read, name, rows, g) for read, name, rows in found for g in read.groups if g.measured and g.main[0]]
+    groups = [(read, name, rows, g) for read, name, rows in tables for g in read.groups if g.measured and g.main[0]]
     figures = list(dict.fromkeys(g.main[0] for *_, g in groups))
     loss = any("loss_ratio" in r.figures.get(g.main[1], {}) for *_, g in groups for r in g.measured)
     heads = [

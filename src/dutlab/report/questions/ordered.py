@@ -103,10 +103,10 @@ def _tie_order(pair: RankedPair) -> str:
     return ", though their medians have the same order in every run"
 
 
-def _pair_count(told: int, pairs: int) -> str:
-    if pairs == told == 1:
+def _pair_count(different: int, pairs: int) -> str:
+    if pairs == different == 1:
         return "the pair differs"
-    return f"all {pairs} pairs differ" if told == pairs else f"{told} of {pairs} pairs differ"
+    return f"all {pairs} pairs differ" if different == pairs else f"{different} of {pairs} pairs differ"
 
 
 def _numbers(runs: Sequence[int]) -> str:

@@ -12,7 +12,7 @@ from dutlab.report.questions.checked import Checked, worse_by
 from dutlab.report.questions.sides import ComparedRun
 from dutlab.stats.functions import FunctionChange
 
-_OVERALL = "all cells together"
+OVERALL = "all cells together"
 
 
 @dataclass(frozen=True)
@@ -53,17 +53,17 @@ class CheckOutcome:
     """End of the last trial."""
 
 
-def outcome_of_check(found: Checked, newest: ComparedRun, lines: Iterator[str]) -> CheckOutcome:
+def outcome_of_check(result: Checked, newest: ComparedRun, lines: Iterator[str]) -> CheckOutcome:
     """Return the outcome of a check of runs; `newest` is the newest run."""
-    flags = [(c.pair.label, flag) for c in found.pair.comparisons for flag in c.flags]
+    flags = [(c.pair.label, flag) for c in result.pair.comparisons for flag in c.flags]
     return CheckOutcome(
         command="dutlab check",
-        kind=found.kind,
-        sentence=found.sentence,
-        first=found.pair.first,
-        second=found.pair.second,
-        cases=tuple(_cases(found)),
-        warnings=(*flags, *(("dutlab check", fault) for fault in found.pair.faults)),
+        kind=result.kind,
+        sentence=result.sentence,
+        first=result.pair.first,
+        second=result.pair.second,
+        cases=tuple(_cases(result)),
+        warnings=(*flags, *(("dutlab check", fault) for fault in result.pair.faults)),
         lines=tuple(lines),
         suite=newest.named("experiment") or newest.name,
         testbed=newest.named("testbed"),
@@ -71,17 +71,17 @@ def outcome_of_check(found: Checked, newest: ComparedRun, lines: Iterator[str]) 
     )
 
 
-def _cases(found: Checked) -> Iterator[OutcomeCase]:
+def _cases(result: Checked) -> Iterator[OutcomeCase]:
     """Yield each result, with the reason if it fails."""
-    if found.pair.together is not None:
-        kind = CheckKind.FAIL if found.all_worse else CheckKind.PASS
-        yield OutcomeCase(_OVERALL, kind, found.overall if found.all_worse else "")
-    for c in found.pair.comparisons:
-        fails = found.fails(c)
+    if result.pair.together is not None:
+        kind = CheckKind.FAIL if result.all_worse else CheckKind.PASS
+        yield OutcomeCase(OVERALL, kind, result.overall if result.all_worse else "")
+    for c in result.pair.comparisons:
+        fails = result.fails(c)
         level = [None if side is None else side.value for side in (c.first, c.second)]
         kind = CheckKind.FAIL if fails else CheckKind.PASS
-        yield OutcomeCase(_name(c), kind, found.words(c) if fails else "", level[0], level[1], worse_by(c))
-    for label in found.pair.only_first:
+        yield OutcomeCase(_name(c), kind, result.words(c) if fails else "", level[0], level[1], worse_by(c))
+    for label in result.pair.only_first:
         yield OutcomeCase(label, CheckKind.FAIL, "missing: only the baseline has it")
 
 

@@ -44,22 +44,22 @@ def per_of(text: str, runs: Sequence[ComparedRun]) -> Per:
     return Per(word, amounts)
 
 
-def divided(run: ComparedRun, amount: float, said: Mapping[str, Better] | None = None) -> ComparedRun:
-    """Divide every figure of which more is better by `amount`; `said` has directions of undeclared figures."""
+def divided(run: ComparedRun, amount: float, declared: Mapping[str, Better] | None = None) -> ComparedRun:
+    """Divide every figure of which more is better by `amount`; `declared` has directions of undeclared figures."""
     records = []
     for record in run.records:
         figures = {
-            link: {name: value / amount if _is_shared(name, said or {}) else value for name, value in of_link.items()}
+            link: {name: value / amount if _is_shared(name, declared or {}) else value for name, value in of_link.items()}
             for link, of_link in record.figures.items()
         }
         records.append(record.model_copy(update={"figures": Figures(figures)}))
     return replace(run, records=tuple(records))
 
 
-def _is_shared(figure: str, said: Mapping[str, Better]) -> bool:
+def _is_shared(figure: str, declared: Mapping[str, Better]) -> bool:
     unit = measure_unit(figure)
     is_divisible = unit.kind is MeasureKind.RATE and unit is not MeasureUnit.PER_CPU_S
-    return side_of(figure, said) == "higher" and (is_divisible or measure_of(figure) is None)
+    return side_of(figure, declared) == "higher" and (is_divisible or measure_of(figure) is None)
 
 
 def _cores(run: ComparedRun) -> float:

@@ -24,11 +24,11 @@ def compared_plot(pairs: Sequence[ComparedPair], margin: float | None) -> Plot:
     return ratio_plot("compared", f"{pairs[0].second if not several else 'Others'} against {against}", rows, margin=margin)
 
 
-def effects_plot(found: Analysis, figure: str, better: Better) -> Plot:
+def effects_plot(analysis: Analysis, figure: str, better: Better) -> Plot:
     """Draw a row for each effect with its interval, in colour if `better` is known. Raises InputError without effects."""
-    if not found.effects:
+    if not analysis.effects:
         raise InputError("nothing to draw: no two cells differ in one factor alone", remedy="the sentences name missing cells")
-    return ratio_plot("effects", f"What each factor does to {figure}", [_effect(e, better) for e in found.effects])
+    return ratio_plot("effects", f"What each factor does to {figure}", [_effect(e, better) for e in analysis.effects])
 
 
 def _row(c: Comparison, prefix: str) -> RatioRow:

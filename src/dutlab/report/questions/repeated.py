@@ -129,7 +129,7 @@ def worst(states: Sequence[RepeatState]) -> RepeatState:
 
 
 def expected(cards: Sequence[ClaimCard], past: Sequence[ComparedRun]) -> list[tuple[ExpectedRange, ...]]:
-    """Return what one more run with as many repeats should show of each claim. `past` are runs of one experiment, the oldest first."""
+    """Return the range of one more run with as many repeats, for each claim. `past` are runs of one experiment, oldest first."""
     runs = _PastRuns(past, cards)
     return [tuple(runs.predicted(s, len(s.values(runs.cells[-1]))) for s in _statements(card)) for card in cards]
 
@@ -246,16 +246,16 @@ class _PastRuns:
             return (widened(Interval(median(newest), median(newest), 1.0), EXACT_LEAST) if newest else None), Basis.COUNT
         basis = Basis.REPEATS
         shared, common = (self._of_runs, None) if is_ratio else (None, self._common)
-        found = next_of_runs(self._medians(statement), self._outside, shared, common, LEVEL)
-        if found is not None:
+        prediction = next_of_runs(self._medians(statement), self._outside, shared, common, LEVEL)
+        if prediction is not None:
             basis = Basis.RUNS
         if len(by_run) >= FEWEST_FOR_NEXT:
             points = [HistoryPoint(str(n), tuple(values)) for n, values in enumerate(by_run)]
             if (following := history(points).next_run) is not None:
-                found, basis = at_level(following, (following.low + following.high) / 2, self._outside), Basis.HISTORY
-        if found is None:
-            found = next_of_repeats(newest, count, self._outside, self._shared[is_ratio])
-        return (None if found is None else widened(found, _ALLOWED[is_ratio])), basis
+                prediction, basis = at_level(following, (following.low + following.high) / 2, self._outside), Basis.HISTORY
+        if prediction is None:
+            prediction = next_of_repeats(newest, count, self._outside, self._shared[is_ratio])
+        return (None if prediction is None else widened(prediction, _ALLOWED[is_ratio])), basis
 
     def _usable(self, statements: Sequence[_Statement]) -> list[list[float]]:
         """Return the medians of all runs, of statements that have one above 0 in each."""

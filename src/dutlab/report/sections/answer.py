@@ -243,11 +243,11 @@ def _limited(limits: Sequence[LimitRow], groups: Sequence[Group]) -> str:
 
 
 def _next(report: RunReport, values: Sequence[Value]) -> Iterator[NextStep]:
-    """Yield next steps: first for what is missing, then for what would show more."""
+    """Yield next steps: first for missing results, then for more evidence."""
     run, rest = shlex.quote(report.name), Counter(t.status for t in report.trials)
     measured = [v for v in values if isinstance(v, Figure)]
     if rest["not done"]:
-        yield NextStep(f"Measure what is left: {plural(rest['not done'], 'trial')}.", f"dutlab resume {run}")
+        yield NextStep(f"Measure the remaining {plural(rest['not done'], 'trial')}.", f"dutlab resume {run}")
     elif report.busy or rest["disturbed"]:
         yield from _calmer(report)
     elif measured and max(v.n for v in measured) == 1 and (again := with_repeats(report.course.command)):

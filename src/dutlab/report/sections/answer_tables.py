@@ -31,7 +31,7 @@ _HEADS = {"received_pps": "forwarded", "max_received_pps": "most forwarded", "ma
           "path_mtu_bytes": "path MTU", "knee/clat_mean_ns": "mean latency there", "peak/depth": "its depth", "knee/depth": "its depth",
           "knee/iops": "at the knee"}  # fmt: skip
 _BOUNDS = {"lower_pps": "", "upper_pps": " at most"}
-"""Bounds of a goal → what follows the goal's name."""
+"""Bounds of a goal → text after the goal's name."""
 _AT_SHARE = {"tl_ns": "median latency", "pps_per_w": "rate by watt"}
 """Measures at a share of the load → words."""
 _GOODPUT = "goodput_bps"
@@ -48,8 +48,8 @@ def answer_tables(report: RunReport, groups: Sequence[Group], book: NoteBook) ->
             continue
         if section.workload in of_factors or section.slug == PAIRS:
             continue
-        if section.workload == STEPS and (found := found_in_outputs(section)) is not None:
-            yield section.workload, found
+        if section.workload == STEPS and (outputs := found_in_outputs(section)) is not None:
+            yield section.workload, outputs
             continue
         same = [g for g in groups if g.cell.workload == section.workload]
         figures = list(dict.fromkeys(name for g in same for name in _judged_by(g)))
@@ -65,11 +65,11 @@ def _judged_by(group: Group) -> list[str]:
     """Return the main figures of a cell; without the usual ones, the first three with a better direction."""
     link = group.main[1]
     names = group.figure_names(link)
-    found = (
+    figures = (
         main_figures(group.cell.workload, names)
         or [name for name in names if better_of(name) or measure_unit(name) is MeasureUnit.WATTS][:3]
     )
-    return [*found, *(name for of in found for name in _BESIDE.get(of, ()) if name in names)]
+    return [*figures, *(name for of in figures for name in _BESIDE.get(of, ()) if name in names)]
 
 
 @dataclass(frozen=True)
@@ -172,7 +172,7 @@ class _Cells:
         return [*map(Column, self.heads), *(Column(figure_words(name), name) for name in figures), *parts, known], rows
 
     def _ways(self, figures: Sequence[str]) -> list[Way]:
-        """Return the directions that have a column each: both, if both carried load and each end counted what it received."""
+        """Return the directions that have a column each: both, if both carried load and each end counted its received frames."""
         if figures[0] != _GOODPUT or not any(subject_of(g.main[1]).way is Way.BOTH for g in self.by_place.values() if g.measured):
             return []
         return [Way.FORWARD, Way.BACK]

@@ -45,7 +45,7 @@ _DEVIATES = (
     "connection (draft-ietf-ippm-responsiveness-09 section 5.3.1)"
 )
 _GREW_NS = 5_000_000
-"""CoDel's target delay (RFC 8289 section 4.4): a queue that stays below it does not show what limits the load."""
+"""CoDel's target delay (RFC 8289 section 4.4): a queue that stays below it does not show the limit of the load."""
 _GAP_S = 0.5
 """Longest time between two readings that are joined by a line, in seconds."""
 
@@ -116,7 +116,7 @@ def _limits(record: TrialRecord) -> Iterator[str]:
             continue
         about = way if load == way else f"{way}, {load}"
         if late_ns < _GREW_NS:
-            yield f"{about}: no queue grew that other flows share, so what limits it is not known"
+            yield f"{about}: no queue that other flows share grew, so the limit is not known"
         else:
             queue_bytes = late_ns * rate / 8e9
             limit = f"a place that passes {bit_rate_unit([rate]).text(rate)}"

@@ -67,7 +67,7 @@ def _finding(cell: CellFigures, place: str, of: Comparison) -> Finding:
     repeats = min(side.n for side in (of.first, of.second) if side is not None)
     proven = "" if of.verdict is Verdict.WORSE else ", too few to prove it"
     where, label = link_words(cell.cell.links, place), cell.cell.mode
-    step = "by hand: look for what both directions share: a half-duplex port, one core or queue, a slot, a cable of one medium"
+    step = "by hand: look for a part that both directions share: a half-duplex port, one core or queue, a slot, a cable of one medium"
     return Finding(
         KIND,
         f"{label}, {where}: {si(together, 'bit/s')} while the other direction is driven too, {si(alone, 'bit/s')} alone",

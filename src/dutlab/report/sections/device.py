@@ -1,4 +1,4 @@
-"""The testbed as a diagram, and the specification of its hosts: what the testbed file states, next to what was read from the host."""
+"""The testbed as a diagram, and the specification of its hosts: facts that the testbed file states, next to those read from the host."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _HEADS = {"bmc": "management controller (BMC)"}
 
 def device_section(testbed: Mapping[str, Any], facts: Mapping[str, Mapping[str, Any]], dut: str) -> tuple[Section, ...]:
     """Return one section with the diagram and the tables; none if the run knows no host."""
-    found = map_of_testbed(testbed)
-    if found is None or not testbed.get("hosts"):
+    testbed_map = map_of_testbed(testbed)
+    if testbed_map is None or not testbed.get("hosts"):
         return ()
     stated = {name: rows for name, rows in ((str(n), stated_rows(of)) for n, of in testbed["hosts"].items()) if rows}
     tables = [_table(name, stated.get(name, {}), facts.get(name, {})) for name in dict.fromkeys((dut, *stated)) if name in testbed["hosts"]]
     return (
         Section(
-            slug=SLUG, workload="", title="Device and testbed", lead="", tables=tuple(t for t in tables if t.rows), diagrams=(found,),
+            slug=SLUG, workload="", title="Device and testbed", lead="", tables=tuple(t for t in tables if t.rows), diagrams=(testbed_map,),
         ),
     )  # fmt: skip
 
@@ -43,10 +43,10 @@ def stated_rows(host: object) -> dict[str, str]:
 
 
 def _table(host: str, stated: Mapping[str, str], facts: Mapping[str, Any]) -> Table:
-    found = list(_rows(stated, dict(fact_summary(facts))))
-    shown = [n for n in (1, 2) if any(cells[n] for cells in found)]  # a column without any text is left out
+    cells_of_rows = list(_rows(stated, dict(fact_summary(facts))))
+    shown = [n for n in (1, 2) if any(cells[n] for cells in cells_of_rows)]  # a column without any text is left out
     columns = (Column("property"), *(Column(("stated", "read from the host")[n - 1]) for n in shown))
-    rows = tuple(Row("", (cells[0], *(cells[n] for n in shown))) for cells in found)
+    rows = tuple(Row("", (cells[0], *(cells[n] for n in shown))) for cells in cells_of_rows)
     notes = ("Stated: by the testbed file, which dutlab does not check.",) if stated else ()
     return Table(f"specification-{host}", f"Specification of {host}", columns, rows, notes=notes, first="", folded=not stated)
 

@@ -34,26 +34,26 @@ def drives_section(hosts: Mapping[str, Mapping[str, Any]]) -> tuple[Section, ...
         Row("", (host, *(words[c] for c in shown))) for host, words in rows
     ), first="")  # fmt: skip
     tables = (table, *_links(hosts))
-    lead = "Read once, before the run. The link is as trained, at its narrowest between drive and processor; the possible one follows it."
+    lead = "Read once, before the run. The link is the narrowest between drive and processor: as trained, and in brackets as possible."
     return (Section(slug="drives", workload="", title="Drives", lead=lead, tables=tables),)
 
 
-def _words(name: str, of: Mapping[str, Any]) -> Iterator[str]:
-    yield from (name, str(of.get("model") or ""), str(of.get("firmware") or ""), str(of.get("serial") or ""))
-    yield si(float(of["size_bytes"]), "B") if "size_bytes" in of else ""
-    sectors = [of.get(f"{kind}_sector_bytes") for kind in ("logical", "physical")]
+def _words(name: str, drive: Mapping[str, Any]) -> Iterator[str]:
+    yield from (name, *(str(drive.get(key) or "") for key in ("model", "firmware", "serial")))
+    yield si(float(drive["size_bytes"]), "B") if "size_bytes" in drive else ""
+    sectors = [drive.get(f"{kind}_sector_bytes") for kind in ("logical", "physical")]
     yield " / ".join(str(size) for size in sectors if size)
-    yield str(of.get("scheduler") or "")
-    yield f"{of['queues']} × {of['queue_requests']}" if "queues" in of and "queue_requests" in of else ""
-    yield _link(of)
-    yield "" if (heat := of.get("temperature_c")) is None else f"{heat:.0f}"
-    yield "" if (worn := of.get("percent_used")) is None else f"{worn:.0f} %"
-    yield "" if (written := of.get("written_bytes")) is None else si(float(written), "B")
+    yield str(drive.get("scheduler") or "")
+    yield f"{drive['queues']} × {drive['queue_requests']}" if "queues" in drive and "queue_requests" in drive else ""
+    yield _link(drive)
+    yield "" if (heat := drive.get("temperature_c")) is None else f"{heat:.0f}"
+    yield "" if (worn := drive.get("percent_used")) is None else f"{worn:.0f} %"
+    yield "" if (written := drive.get("written_bytes")) is None else si(float(written), "B")
 
 
-def _link(of: Mapping[str, Any]) -> str:
+def _link(drive: Mapping[str, Any]) -> str:
     """Return the narrowest link, as `8 GT/s x4 (16 GT/s x4)`: as trained (as possible)."""
-    known = [step for step in of.get("pcie") or () if step.get("link_gts") and step.get("link_width")]
+    known = [step for step in drive.get("pcie") or () if step.get("link_gts") and step.get("link_width")]
     if not known:
         return ""
     least = min(known, key=lambda step: step["link_gts"] * step["link_width"])
@@ -76,7 +76,7 @@ def _links(hosts: Mapping[str, Mapping[str, Any]]) -> Iterator[Table]:
             rows.append(Row("", (host, f"shared, {one.address}", *cells, "–" if ratio is None else f"{ratio:.2f} : 1")))
     if rows:
         heads = ("host", "link", "as trained", "payload", "drives", "to the host", "from the host", "4k reads a second", "oversubscription")
-        yield Table("drive-links", "Links as they were trained, and what each passes", tuple(map(Column, heads)), tuple(rows), first="")
+        yield Table("drive-links", "Links by trained speed, with their ceilings", tuple(map(Column, heads)), tuple(rows), first="")
 
 
 def _passes(drives: Sequence[str], link: PcieLink, payload: int | None) -> tuple[str, ...]:

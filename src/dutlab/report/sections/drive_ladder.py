@@ -101,7 +101,7 @@ def ladder_section(groups: Sequence[Group], ladders: DriveLadders) -> tuple[Sect
             tables=(
                 Table(
                     "drive-ladder",
-                    "Rungs and what was measured",
+                    "Rungs and measured rate",
                     tuple(Column(head, shown=head != "setting" or any(row.cells[1] for row in rows)) for head in heads),
                     rows,
                 ),
@@ -127,12 +127,12 @@ def value_of_main(group: Group) -> float:
     return median([r.figures[link][figure] for r in group.measured if figure in r.figures.get(link, {})])
 
 
-def _row(group: Group, found: Ladder, names: Sequence[str], alike: Collection[str]) -> Row:
-    rungs, value = {rung.name: rung for rung in found.rungs}, value_of_main(group)
+def _row(group: Group, ladder: Ladder, names: Sequence[str], alike: Collection[str]) -> Row:
+    rungs, value = {rung.name: rung for rung in ladder.rungs}, value_of_main(group)
     setting = setting_words(group.cell.setting, without=alike)
-    shares = (f"{found.share(rungs[name].iops):.1%}" if name in rungs else "–" for name in names[1:])
-    rating, binds = found.rungs[0].iops, found.binds
-    cells = (si(rating, "IOPS"), *shares, si(value, "IOPS"), f"{found.share(value):.1%}", binds.name, f"{value / binds.iops:.1%}")
+    shares = (f"{ladder.share(rungs[name].iops):.1%}" if name in rungs else "–" for name in names[1:])
+    rating, binds = ladder.rungs[0].iops, ladder.binds
+    cells = (si(rating, "IOPS"), *shares, si(value, "IOPS"), f"{ladder.share(value):.1%}", binds.name, f"{value / binds.iops:.1%}")
     return group.row((drives_words(group), setting, *cells), link=group.cell.link_label)
 
 

@@ -19,26 +19,26 @@ from dutlab.spec.workloads.setting import identity_of
 
 def drive_limits(groups: Sequence[Group], ladders: DriveLadders, means: CoreMeans) -> tuple[LimitRow, ...]:
     """Return a row for each cell whose drives have a rating for its requests."""
-    known = {id(g): found for g in groups if g.measured and (found := ladders.rating(g)) is not None}
-    rated = [g for g in groups if id(g) in known]
-    return tuple(_row(g, rated, known, ladders, means) for g in rated)
+    rating_of = {id(g): rating for g in groups if g.measured and (rating := ladders.rating(g)) is not None}
+    rated = [g for g in groups if id(g) in rating_of]
+    return tuple(_row(g, rated, rating_of, ladders, means) for g in rated)
 
 
-def _row(group: Group, held: Sequence[Group], known: Mapping[int, float], ladders: DriveLadders, means: CoreMeans) -> LimitRow:
-    load, found_ladder = ladders.load(group), ladders.of(group)
-    rungs = {} if found_ladder is None else {rung.name: rung.iops for rung in found_ladder.rungs}
-    alike = [g for g in held if g is not group and identity_of(g.cell.params) == identity_of(group.cell.params)]
+def _row(group: Group, rated: Sequence[Group], rating_of: Mapping[int, float], ladders: DriveLadders, means: CoreMeans) -> LimitRow:
+    load, ladder = ladders.load(group), ladders.of(group)
+    rungs = {} if ladder is None else {rung.name: rung.iops for rung in ladder.rungs}
+    alike = [g for g in rated if g is not group and identity_of(g.cell.params) == identity_of(group.cell.params)]
     fewer = [g for g in alike if g.label == group.label and len(g.cell.links) < len(group.cell.links)]
     finding = limit_of_array(
         ArrayFacts(
             value=value_of_main(group),
             unit="IOPS",
             drives=len(group.cell.links),
-            drive_sum=known[id(group)],
+            drive_sum=rating_of[id(group)],
             arithmetic=rungs.get(ARITHMETIC) if load is not None and load.writes else None,
             uplinks=rungs.get(SHARED),
             cpu_percent=_cpu(group, means),
-            fewer=tuple(Subset(len(g.cell.links), value_of_main(g), known[id(g)]) for g in fewer),
+            fewer=tuple(Subset(len(g.cell.links), value_of_main(g), rating_of[id(g)]) for g in fewer),
             other_engines={g.label: value_of_main(g) for g in alike if g.label != group.label and g.cell.links == group.cell.links},
         )
     )

@@ -17,7 +17,7 @@ from dutlab.report.model.run_report import DrawnTable, ReadRun, Section
 from dutlab.report.model.table import Cell, Column, Row, Table
 from dutlab.report.model.words import SIZES, Unit, better_of, name_words, size_order
 from dutlab.report.sections.limits import packets_per_s
-from dutlab.spec.workloads.setting import ImportedSetting
+from dutlab.spec.workloads.imported_setting import ImportedSetting
 from dutlab.stats.rank import p_words
 from dutlab.workloads import plug_of
 
@@ -36,13 +36,13 @@ _COST = "Cost per packet: a second ÷ the packets a second of the whole box."
 _OF_TCP = " Of goodput these are full TCP segments with time stamps; acknowledgements do not count."
 
 
-def with_factors(read: ReadRun, found: Sequence[Section]) -> tuple[Section, ...]:
+def with_factors(read: ReadRun, sections: Sequence[Section]) -> tuple[Section, ...]:
     """Return the sections, with one for each factor experiment before that of its workload.
 
     The workload's tables are then folded and not drawn, if there is more than one, since the new table has all their figures.
     """
     out = list[Section]()
-    for section in found:
+    for section in sections:
         of_factors = _section(read, [g for g in read.groups if g.cell.workload == section.workload])
         if of_factors is None:
             out.append(section)
@@ -79,16 +79,16 @@ def _section(read: ReadRun, groups: Sequence[Group]) -> Section | None:
     if len(figures) != 1 or not better_of(figure):
         return None
     try:
-        found = effects_of(read.run.name, [r for g in cells for r in g.records], _order(read), figure, CompareRequest())
+        analysis = effects_of(read.run.name, [r for g in cells for r in g.records], _order(read), figure, CompareRequest())
     except (InputError, ValueError):
         return None
     cells = sorted(cells, key=lambda g: (size_order(g.cell.setting.size), _place(read, names, g), g.planned[0]))
     main = _table(read, cells, names, figure, workload)
     tables, drawings = [main], [DrawnTable("factors", main.slug, below=main.slug)]
-    if found.effects:
-        tables.append(_effects_table(found, figure, workload))
+    if analysis.effects:
+        tables.append(_effects_table(analysis, figure, workload))
         drawings.append(DrawnTable("effects", tables[-1].slug, below=tables[-1].slug))
-    proven = [sentence for e, sentence in zip(found.effects, found.sentences, strict=False) if e.sure.proven]
+    proven = [sentence for e, sentence in zip(analysis.effects, analysis.sentences, strict=False) if e.sure.proven]
     return Section(
         slug=f"{FACTORS}-{workload}",
         workload=workload,
@@ -96,7 +96,7 @@ def _section(read: ReadRun, groups: Sequence[Group]) -> Section | None:
         lead="A row for each combination of levels. An effect is the ratio of cells that differ in nothing else.",
         tables=tuple(tables),
         drawings=tuple(drawings),
-        words=(*(f"{sentence}." for sentence in found.sentences), f"{found.rests_on}."),
+        words=(*(f"{sentence}." for sentence in analysis.sentences), f"{analysis.rests_on}."),
         answer=tuple(f"{sentence}." for sentence in proven) or ("No effect of a factor is proven.",),
     )
 
@@ -143,8 +143,8 @@ def _table(read: ReadRun, cells: Sequence[Group], names: Sequence[str], figure: 
     return replace(read.book.table(f"{FACTORS}-{workload}", title, columns, rows, notes=notes), first="")
 
 
-def _effects_table(found: Analysis, figure: str, workload: str) -> Table:
-    rows = tuple(Row("", _effect_cells(e)) for e in found.effects)
+def _effects_table(analysis: Analysis, figure: str, workload: str) -> Table:
+    rows = tuple(Row("", _effect_cells(e)) for e in analysis.effects)
     columns = (
         Column("factor"),
         Column("change"),

@@ -1,4 +1,4 @@
-"""Comparison of generators: what each makes and what is received, without the DUT and with it."""
+"""Comparison of generators: made and received frames of each, without the DUT and with it."""
 
 from __future__ import annotations
 

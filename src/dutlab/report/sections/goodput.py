@@ -32,7 +32,7 @@ def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book:
     for same in alike(groups, with_links=False):
         tables.append(_table(same, labels, book, [t.slug for t in tables]))
         curves += tunnel_curves(same, tables[-1].slug)
-    found = [(table, headline(workload, table, book)) for table in tables]
+    headlines = [(table, headline(workload, table, book)) for table in tables]
     several = len(tables) > 1
     return Section(
         slug=workload,
@@ -43,7 +43,7 @@ def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book:
         drawings=tuple(DrawnTable("links", t.slug, below=t.slug) for t in tables),
         curves=tuple(curves),
         headlines=tuple(
-            replace(h, about=f"{h.about}: {t.asked.removeprefix(f'{workload}, ')}") if several else h for t, h in found if h is not None
+            replace(h, about=f"{h.about}: {t.asked.removeprefix(f'{workload}, ')}") if several else h for t, h in headlines if h is not None
         ),
     )
 

@@ -236,25 +236,26 @@ def bounds(groups: Sequence[Group], figures: Sequence[str], book: NoteBook, why:
         yield from sentences
 
 
-def first_of(found: Sequence[Headline], cells: str = "cells") -> tuple[Headline, ...]:
+def first_of(headlines: Sequence[Headline], cells: str = "cells") -> tuple[Headline, ...]:
     """Return the first of several cells' headlines with a summary of the others; empty without any."""
-    if len(found) < 2:  # noqa: PLR2004 -- one cell needs no summary
-        return tuple(found)
-    rest = f" In {len(found) - 1} more {cells}: {', '.join(counted(found[1:]))}." if len(found) > 2 else f" {_second(found[1])}"  # noqa: PLR2004 -- the others are several
-    return (replace(found[0], sentence=f"{found[0].sentence}{rest}"),)
+    if not headlines[1:]:
+        return tuple(headlines)
+    first, *others = headlines
+    summary = f"In {len(others)} more {cells}: {', '.join(counted(others))}." if others[1:] else _second(others[0])
+    return (replace(first, sentence=f"{first.sentence} {summary}"),)
 
 
 def _second(headline: Headline) -> str:
     return f"{headline.about}: {headline.sentence}"
 
 
-def counted(found: Sequence[Headline]) -> Iterator[str]:
+def counted(headlines: Sequence[Headline]) -> Iterator[str]:
     """Yield counts, as `router is the fastest in 5`, `no single fastest in 1`, `no difference is proven in 2 (one repeat)`."""
-    for label, n in Counter(h.fastest for h in found if h.fastest).most_common():
+    for label, n in Counter(h.fastest for h in headlines if h.fastest).most_common():
         yield f"{label} is the fastest in {n}"
-    if shared := sum(h.kind == AnswerKind.SHARED.value for h in found):
+    if shared := sum(h.kind == AnswerKind.SHARED.value for h in headlines):
         yield f"no single fastest in {shared}"
-    if unproven := [h for h in found if not h.fastest and h.kind != AnswerKind.SHARED.value]:
+    if unproven := [h for h in headlines if not h.fastest and h.kind != AnswerKind.SHARED.value]:
         reasons = {h.reason for h in unproven}
         yield f"no difference is proven in {len(unproven)}{f' ({next(iter(reasons))})' if len(reasons) == 1 and any(reasons) else ''}"
 
@@ -276,7 +277,7 @@ def overall_words(overall: Mapping[tuple[str, str], Together]) -> Iterator[str]:
 
 
 def caveats(named: Sequence[tuple[str, Value]]) -> Iterator[str]:
-    """Yield what is disturbed, missing or severely doubted, by cell; once if it applies to all."""
+    """Yield caveats by cell: disturbed, missing or severely doubted results. One that applies to all cells appears once."""
     of: dict[str, list[str]] = {}
     for label, value in named:
         for what in _doubts_of(value):

@@ -1,4 +1,4 @@
-"""Contents of other tools' files by mode: what was read, what was left out, and the units that were assumed."""
+"""Contents of other tools' files by mode: values read, values left out, and assumed units."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from dutlab.report.model.groups import Group
 from dutlab.report.model.run_report import Section
 from dutlab.report.model.table import Column, Row, Table
-from dutlab.spec.workloads.setting import ImportedSetting
+from dutlab.spec.workloads.imported_setting import ImportedSetting
 from dutlab.store.record import ASSUMED, LEFT_OUT, PUBLISHED, TrialRecord
 from dutlab.subject import figure_name
 

@@ -18,7 +18,8 @@ from dutlab.report.model.packets import GOODPUT, mtu_of, segments_per_s
 from dutlab.report.model.run_report import LimitRow
 from dutlab.report.model.words import SIZES, folded, size_order
 from dutlab.report.sections.watched import CoreMeans
-from dutlab.spec.workloads.setting import Identity, ImportedSetting, identity_of
+from dutlab.spec.workloads.imported_setting import ImportedSetting
+from dutlab.spec.workloads.setting import Identity, identity_of
 from dutlab.stats.summary import median
 from dutlab.store.loads import held_back
 from dutlab.store.record import FlowRecord
@@ -282,9 +283,9 @@ def _said(note: DoubtNote, group: Group) -> str:
     return f"{note.text} ({'; '.join(details)})" if details else note.text
 
 
-def _forbids(note: DoubtNote, told: Collection[str]) -> bool:
+def _forbids(note: DoubtNote, handled_kinds: Collection[str]) -> bool:
     """Return whether a doubt forbids a verdict; not if it names the limit of the DUT."""
-    return (note.grade == "severe" and note.kind not in told) or note.kind in _VOID
+    return (note.grade == "severe" and note.kind not in handled_kinds) or note.kind in _VOID
 
 
 def _about_dut(note: DoubtNote, group: Group, dut: str) -> bool:

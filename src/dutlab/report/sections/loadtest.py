@@ -13,8 +13,8 @@ from dutlab.report.model.run_report import ReadRun, Section
 from dutlab.report.model.table import Column, Figure, Missing, Row, Value, figure_text
 from dutlab.report.model.words import PERCENT, SECONDS, SIZES, Unit, alike_names, plural, pps_text, setting_words
 from dutlab.report.sections.headline import bounds
+from dutlab.spec.workloads.imported_setting import ImportedSetting
 from dutlab.spec.workloads.loadtest import LoadtestSetting
-from dutlab.spec.workloads.setting import ImportedSetting
 from dutlab.store.loads import BACKPRESSURE, DELIVERED
 from dutlab.store.record import TrialRecord
 from dutlab.subject import Way, joined, subject_of, sums_first

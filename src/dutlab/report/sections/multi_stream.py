@@ -46,7 +46,7 @@ def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book:
     tables = list[Table]()
     for streams in by_stream.values():
         tables.append(_table(streams, book, [t.slug for t in tables]))
-    found = [headline for cells in alike(groups, with_links=True) for headline in _headlines(cells, book)]
+    headlines = [headline for cells in alike(groups, with_links=True) for headline in _headlines(cells, book)]
     asked = asked_of_all([g.cell for g in groups], without=groups[0].cell.setting_as(MultiStreamSetting).words_of_streams)
     return Section(
         slug="multi-stream",
@@ -55,7 +55,7 @@ def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book:
         lead=f"Each stream has a separate account. Its rates are over the whole trial, pauses counted: {asked}.",
         tables=tuple(tables),
         words=tuple(trial_notes(groups)),
-        headlines=tuple(sorted(found, key=lambda h: bool(h.reason))),
+        headlines=tuple(sorted(headlines, key=lambda h: bool(h.reason))),
         answer=tuple(_blocked(groups, book)),
     )
 

@@ -52,10 +52,10 @@ def power_section(
 
 
 def _table(meter: WatchedKey, means: SampleMeans, groups: Sequence[Group], testbed: Mapping[str, Any]) -> Table:
-    met = [g for g in groups if any(meter in means.get(r.trial, {}) for r in g.measured)]
-    works = [w for w in _WORKS if any(_work_of(g) == w for g in met)]
-    alike = alike_names(g.cell.setting for g in met)
-    asked = [setting_words(g.cell.setting, without=alike) for g in met]
+    measured = [g for g in groups if any(meter in means.get(r.trial, {}) for r in g.measured)]
+    works = [w for w in _WORKS if any(_work_of(g) == w for g in measured)]
+    alike = alike_names(g.cell.setting for g in measured)
+    asked = [setting_words(g.cell.setting, without=alike) for g in measured]
     rows = [
         g.row(
             (
@@ -66,7 +66,7 @@ def _table(meter: WatchedKey, means: SampleMeans, groups: Sequence[Group], testb
                 *(_value(g, _joules(g, meter, means, work)) if _work_of(g) == work else "" for work in works),
             )
         )
-        for g, what in zip(met, asked, strict=True)
+        for g, what in zip(measured, asked, strict=True)
     ]
     columns = (
         Column("workload"),
@@ -77,16 +77,16 @@ def _table(meter: WatchedKey, means: SampleMeans, groups: Sequence[Group], testb
     )
     name = meter.name if meter.name == meter.sensor else f"{meter.sensor}: {meter.name}"
     about = f" of {meter.where}" if meter.where != meter.sensor else ""
-    return Table(f"power-{meter.sensor}-{meter.where}-{meter.name}", f"{name}{about}{_steps(meter, testbed)}", columns, tuple(rows))
+    return Table(f"power-{meter.sensor}-{meter.where}-{meter.name}", f"{name}{about}{_accuracy(meter, testbed)}", columns, tuple(rows))
 
 
-def _steps(meter: WatchedKey, testbed: Mapping[str, Any]) -> str:
+def _accuracy(meter: WatchedKey, testbed: Mapping[str, Any]) -> str:
     """Return the resolution and accuracy of the meter, if the testbed gives them."""
     sensors = testbed.get("sensors")
     spec = sensors.get(meter.sensor) if isinstance(sensors, Mapping) else None
     step, share = (spec.get("resolution"), spec.get("accuracy")) if isinstance(spec, Mapping) else (None, None)
-    fine = f"{f', in steps of {step:g} W' if isinstance(step, int | float) else ''}{f', within {share}' if share else ''}"
-    return f"{fine}{made_up(meter.sensor, testbed)}"
+    resolution = f"{f', in steps of {step:g} W' if isinstance(step, int | float) else ''}{f', within {share}' if share else ''}"
+    return f"{resolution}{made_up(meter.sensor, testbed)}"
 
 
 def _work_of(group: Group) -> _Work | None:

@@ -106,5 +106,5 @@ def _bands(trials: Sequence[tuple[TrialRecord, Group]], zero: datetime) -> Itera
                 bands[-1] = Band(bands[-1].start, band.end, band.words, band.load)
             else:
                 bands.append(band)
-    told = len(bands) <= MOST_BANDS
-    yield from (band if told else Band(band.start, band.end, "", band.load) for band in bands)
+    has_room = len(bands) <= MOST_BANDS
+    yield from (band if has_room else Band(band.start, band.end, "", band.load) for band in bands)

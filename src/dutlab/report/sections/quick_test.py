@@ -54,7 +54,7 @@ def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book:
         title="Quick test",
         lead=LEAD,
         tables=(
-            book.table(WORKLOAD, "Rates; loss and latency at half of the NDR; what the rig does without the device ÷ NDR", columns, rows),
+            book.table(WORKLOAD, "Rates; loss and latency at half of the NDR; rate of the rig without the device ÷ NDR", columns, rows),
         ),
         words=(*_path(read), TERMS, *_found(records), *latency_times.words(groups), *_notes(records), *_next_steps(read)),
         unknown=tuple(_not_known(read)),
@@ -128,12 +128,12 @@ def _not_known(read: ReadRun) -> Iterator[str]:
 
 
 def _of_rig(read: ReadRun) -> Iterator[str]:
-    """Yield what is not known of the headroom: it may be the generator's alone, or missing."""
+    """Yield sentences on unknown headroom: it may be that of the generator only, or missing."""
     rig = read.run.calibration.get("facts", {}).get("rig")
     if rig == "generator-alone":
-        yield "what the sink takes: the headroom is that of the generator alone"
+        yield "the limit of the sink: the headroom is that of the generator only"
     elif rig is None:
-        yield "what the rig does without the box: it could not be calibrated"
+        yield "the rate of the rig without the box: it could not be calibrated"
 
 
 def _next_steps(read: ReadRun) -> Iterator[str]:

@@ -13,10 +13,12 @@ from dutlab.methods.ledger import RATE_TOLERANCE, failed_frames, made_frames
 from dutlab.methods.ports import Row
 from dutlab.report.model.groups import Group
 from dutlab.report.sections.loadtest import ramp_of
-from dutlab.spec.workloads.setting import ImportedSetting, LoadSetting
+from dutlab.spec.workloads.imported_setting import ImportedSetting
+from dutlab.spec.workloads.setting import LoadSetting
 from dutlab.stats.rescore import LOSS_THRESHOLD, RampSecond, RescoredBounds, Saturation, TrialPoint, points_of, rescore, saturation
 from dutlab.store.record import TrialRecord
-from dutlab.workloads import Rescoring, plug_of
+from dutlab.workload_plug import Rescoring
+from dutlab.workloads import plug_of
 
 WHOLE_S = 1.0
 """Length of a row of a ramp's table, which ends with its second. A second that began in the warm-up does not count."""

@@ -138,16 +138,16 @@ def _single_value(group: Group, book: NoteBook) -> Iterator[str]:
 
 def _bounds(group: Group, unit: Unit) -> str:
     """Return the two rates that the throughput lies between, of all links and directions, over all repeats; empty if one was not found."""
-    found = []
+    bounds = []
     for record in group.measured:
         total = record.figures.get(group.cell.link_label, {}).get("throughput_pps")
         for row in record.tables.get("throughput", ()):  # of each direction
             low, high = row.get("lower_pps"), row.get("upper_pps")
             if total and isinstance(low, int | float) and isinstance(high, int | float) and low:
-                found.append((total, total / low * high))
-    if not found:
+                bounds.append((total, total / low * high))
+    if not bounds:
         return ""
-    low, high = min(lower for lower, _ in found), max(upper for _, upper in found)
+    low, high = min(lower for lower, _ in bounds), max(upper for _, upper in bounds)
     return f" (no loss at {unit.text(low)}, loss at {unit.text(high)})"
 
 

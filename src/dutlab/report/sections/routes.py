@@ -62,10 +62,10 @@ def _row(group: Group, rates: Sequence[tuple[str, str]], book: NoteBook) -> Row:
 def _curves(groups: Sequence[Group], labels: Sequence[str], figure: str, book: NoteBook) -> Iterator[Curve]:
     places = dict.fromkeys((g.cell.link_label, g.cell.setting.size) for g in groups)
     for link, size in places:
-        of = [g for g in groups if (g.cell.link_label, g.cell.setting.size) == (link, size)]
+        at_place = [g for g in groups if (g.cell.link_label, g.cell.setting.size) == (link, size)]
         lines = []
         for label in labels:
-            values = [(float(_count(g)), value_of(g, link, figure, book)) for g in of if g.label == label]
+            values = [(float(_count(g)), value_of(g, link, figure, book)) for g in at_place if g.label == label]
             points = tuple((count, value.median) for count, value in values if isinstance(value, Figure))
             lines += [Line(label, points)] if points else []
         if any(len(line.points) > 1 for line in lines):
@@ -85,8 +85,8 @@ def _words(groups: Sequence[Group], figure: str, book: NoteBook) -> Iterator[str
     """Yield comparisons of the largest table with the smallest, for each mode, link and size, and notes of the trials."""
     unit = rate_unit(groups, figure)
     for label, link, size in dict.fromkeys((g.label, g.cell.link_label, g.cell.setting.size) for g in groups):
-        of = [g for g in groups if (g.label, g.cell.link_label, g.cell.setting.size) == (label, link, size)]
-        values = [(g, v) for g in of if isinstance(v := value_of(g, link, figure, book), Figure)]
+        of_cell = [g for g in groups if (g.label, g.cell.link_label, g.cell.setting.size) == (label, link, size)]
+        values = [(g, v) for g in of_cell if isinstance(v := value_of(g, link, figure, book), Figure)]
         if len(values) > 1 and values[0][1].median > 0:
             (few, least), (many, most) = values[0], values[-1]
             change = PERCENT.text(most.median / least.median - 1)
@@ -94,6 +94,6 @@ def _words(groups: Sequence[Group], figure: str, book: NoteBook) -> Iterator[str
                 f"{label}, {size}, link {link}: {figure_text(most, unit)} with {_count(many)} routes, "
                 f"{figure_text(least, unit)} with {_count(few)} ({change})."
             )
-        for g in of:
+        for g in of_cell:
             notes = dict.fromkeys(note for r in g.measured for note in r.notes if "route" in note and "the DUT counts" not in note)
             yield from (f"{label}, {size}, link {link}, {_count(g)} routes: {note}." for note in notes)

@@ -204,8 +204,8 @@ def _around(bounds_pps: Sequence[float]) -> tuple[float, float] | None:
     if len(bounds_pps) < 2 or bounds_pps[0] >= bounds_pps[1]:  # noqa: PLR2004 -- a lower and an upper one
         return None
     lower, upper = bounds_pps
-    beside = SHOWN_WIDTHS * (upper - lower)
-    return max(0.0, lower - beside), upper + beside
+    margin = SHOWN_WIDTHS * (upper - lower)
+    return max(0.0, lower - margin), upper + margin
 
 
 def _course(label: str, rows: Sequence[Mapping[str, Any]], goal: Mapping[str, Any], bounds_pps: Sequence[float]) -> Iterator[Line]:

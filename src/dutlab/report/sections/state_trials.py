@@ -1,4 +1,4 @@
-"""Trials of a test of the DUT's state (flows, connections): what was asked and seen, and the counters that increased."""
+"""Trials of a test of the DUT's state (flows, connections): requested and observed values, and the counters that increased."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ _OF_TRIAL: Sequence[Head] = (
     ("different", "different_connections"),
     ("validated", "validated_connections"),
 )
-LEAD = """First phase: the source begins connections of UDP, each with ports of its own, in an empty table; the sink keeps their addresses
+LEAD = """First phase: the source begins connections of UDP, each with other ports, in an empty table; the sink keeps their addresses
 and ports as the DUT translated them (RFC 9693 section 4.2). Second phase: the sink sends to these, and what comes through shows which
 connections the DUT knows (section 4.6). The DUT's own counters decide nothing."""
 

@@ -16,7 +16,8 @@ from dutlab.report.model.words import MBPS, SIZES, Unit, asked_words, mix_words,
 from dutlab.report.sections import latency_times
 from dutlab.report.sections.goodput import CEILING
 from dutlab.report.sections.headline import compared, first_of, link_words
-from dutlab.spec.workloads.setting import FrameSetting, Identity, ImportedSetting, LoadSetting, identity_of
+from dutlab.spec.workloads.imported_setting import ImportedSetting
+from dutlab.spec.workloads.setting import FrameSetting, Identity, LoadSetting, identity_of
 from dutlab.stats.summary import median
 from dutlab.store.loads import BACKPRESSURE, DELIVERED
 from dutlab.subject import apart, joined
@@ -79,7 +80,7 @@ def _over_rates(groups: Sequence[Group], labels: Sequence[str]) -> Iterator[Curv
             panels.setdefault((g.cell.link_label, identity_of(params, without={*_ASKED, *SIZES})), {}).setdefault(rate, []).append(g)
     for n, ((links, _), by_rate) in enumerate(panels.items(), 1):
         drawn = [(of, lines) for _, of in sorted(by_rate.items()) if (lines := _rate_lines(of, links, labels))]
-        if len(drawn) < 2:  # noqa: PLR2004 -- one rate has plots of its own
+        if len(drawn) < 2:  # noqa: PLR2004 -- a single rate has separate plots
             continue
         rates = [rate for _, lines in drawn for line in lines for _, rate in line.points]
         unit, sizes = unit_for(RATE, rates), sorted({size for _, lines in drawn for line in lines for size, _ in line.points})

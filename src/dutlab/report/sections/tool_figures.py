@@ -41,10 +41,10 @@ class _Table:
         return book.table(slug, self.direction or "figures", columns, rows)
 
     def _rows(self, group: Group, book: NoteBook, *, several: bool) -> list[Row]:
-        told = [self.asked[id(group)]] if any(self.asked.values()) else []
+        settings = [self.asked[id(group)]] if any(self.asked.values()) else []
         return [
             group.row(
-                (*([place] if several else []), *told, *(value_or_dash(group, name, book, place) for name in self.figures)), link=place
+                (*([place] if several else []), *settings, *(value_or_dash(group, name, book, place) for name in self.figures)), link=place
             )
             for place in _places(group)
             if _is_shown(place, group)
@@ -57,13 +57,13 @@ class _Table:
             return ()
         one_mode = len({g.label for g in self.groups}) == 1
         alike = {id(g): (self.asked[id(g)], len(g.cell.links) if one_mode else g.cell.link_label) for g in self.groups}
-        found = []
+        results = []
         for key in dict.fromkeys(alike.values()):
             same, asked = [g for g in self.groups if alike[id(g)] == key], key[0]
             named = [(g.cell.link_label if one_mode else g.label, value_of(g, g.main[1], name, book)) for g in same]
             about = ", ".join(word for word in (f"{self.workload} {self.direction}".strip(), asked) if word)
-            found.append(compared(about, named, name, book))
-        return first_of([h for h in found if h is not None])
+            results.append(compared(about, named, name, book))
+        return first_of([h for h in results if h is not None])
 
 
 def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:

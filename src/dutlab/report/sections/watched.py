@@ -156,10 +156,10 @@ def cpus(means: CoreMeans, groups: Sequence[Group], labels: Sequence[str], dut: 
     )
 
 
-def _rows(found: _OfCore, labels: Sequence[str]) -> tuple[CpuRow, ...]:
+def _rows(kinds: _OfCore, labels: Sequence[str]) -> tuple[CpuRow, ...]:
     out = []
-    for label, core in sorted(found, key=lambda k: (labels.index(k[0]), k[1])):
-        trials = found[label, core]
+    for label, core in sorted(kinds, key=lambda k: (labels.index(k[0]), k[1])):
+        trials = kinds[label, core]
         shares = {kind: fmean([t.get(kind, 0.0) for t in trials]) for kind in KINDS}  # means, because medians of parts do not add up
         out.append(CpuRow(label, core, {kind: share for kind, share in shares.items() if any(kind in t for t in trials)}, len(trials)))
     return tuple(out)

@@ -124,12 +124,12 @@ class DaskCarrier:
 
     async def _is_offered(self, client: Client, testbed: str) -> bool:
         try:
-            found = await client.scheduler.identity()
+            identity = await client.scheduler.identity()
         except (OSError, TimeoutError):
             await self._disconnect(client)
             return False
         is_there = False
-        for address, worker in found["workers"].items():
+        for address, worker in identity["workers"].items():
             for offer in filter(None, map(offered, worker["resources"])):
                 is_there |= offer == (testbed, self.version)
                 if offer[0] == testbed and offer[1] != self.version:

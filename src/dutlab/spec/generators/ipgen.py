@@ -51,7 +51,7 @@ class IpgenModel(GeneratorModel):
 
     program: ProgramName = "ipgen"
     benchmark: Annotated[int, Strict(), Field(ge=0, le=3)] = 0
-    """Benchmark before the first trial, by its number of X: frames that a core makes (1), with copies (2), with checksums (3); 0: none."""
+    """Benchmark before the first trial, as the number of X in its option: 1 makes frames, 2 adds copies, 3 adds checksums; 0: none."""
 
     @property
     def needs_one_machine(self) -> bool:

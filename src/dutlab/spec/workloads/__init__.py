@@ -22,7 +22,8 @@ from dutlab.errors import FaultKind
 from dutlab.spec.bounds import LinkBounds, TestbedBounds
 from dutlab.spec.model import Loc, OneOf, ValueFault, did_you_mean, fault, faults_of, refuse
 from dutlab.spec.workloads.base import Need, WorkloadDrive, WorkloadModel
-from dutlab.spec.workloads.setting import IMPORTED, ImportedSetting, Setting
+from dutlab.spec.workloads.imported_setting import ImportedSetting
+from dutlab.spec.workloads.setting import IMPORTED, Setting
 from dutlab.workloads import plug_of, settable
 
 __all__ = [

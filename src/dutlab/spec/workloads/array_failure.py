@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 PHASES = ("healthy", "degraded", "rebuilding", "rebuilt")
 """Phases in order; all but `rebuilding` have a set length."""
-_WITH_A_DRIVE_TO_SPARE = tuple(mode for mode in ARRAYS if (of := mode.array) and of.engine == MD and of.redundant and not of.state)
+_REDUNDANT_ARRAYS = tuple(mode for mode in ARRAYS if (array := mode.array) and array.engine == MD and array.redundant and not array.state)
 """Healthy redundant arrays of md, which has a command to fail a drive."""
 
 
@@ -98,7 +98,7 @@ class ArrayFailureWorkload(DriveWorkload):
             if not least <= value <= LONGEST_TRIAL:
                 yield fault((name,), f"must be at least {least:g} s and at most {LONGEST_TRIAL:g} s", FaultKind.RANGE)
         if any(entry != "together" for entry in self.drives_):
-            yield fault(("drives",), "an array is all drives of its host: write together, or leave it out", FaultKind.CONFLICT)
+            yield fault(("drives",), "an array uses all drives of its host: write together, or leave the key out", FaultKind.CONFLICT)
         if "rw" not in self.options:
             yield fault(("options", "rw"), "missing; write fio's options, as in {rw: randread, bs: 4k, iodepth: 32}", FaultKind.MISSING)
         yield from faults_of_options(self.options)
@@ -122,10 +122,10 @@ class ArrayFailureWorkload(DriveWorkload):
         return ("options",)
 
     def unfit(self, experiment: Mapping[str, Any], bed: TestbedShape) -> Iterator[tuple[Loc, str]]:
-        """Yield a fault for modes in which no drive can fail and return."""
+        """Yield a fault for modes without an array that survives the failure of a drive."""
         factors = experiment.get("factors")
         modes = factors.get("mode") if isinstance(factors, Mapping) else None
         for mode in modes if isinstance(modes, list) else [AS_FOUND.name]:
-            if mode_of(bed.family, str(mode)) not in _WITH_A_DRIVE_TO_SPARE:
-                redundant = ", ".join(one.name for one in _WITH_A_DRIVE_TO_SPARE)
-                yield (), f"fails a drive of a healthy array, and mode {mode} has none to spare: write modes of {redundant}"
+            if mode_of(bed.family, str(mode)) not in _REDUNDANT_ARRAYS:
+                redundant = ", ".join(one.name for one in _REDUNDANT_ARRAYS)
+                yield (), f"fails a drive of a healthy array, and mode {mode} has no redundant one: write modes of {redundant}"

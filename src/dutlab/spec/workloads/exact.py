@@ -145,11 +145,11 @@ class ExactWorkload(WorkloadModel):
             yield ("tunnels",), f"mode {', '.join(without)} has no tunnels; write another experiment for it"
 
     def count(self, every_link: Mapping[str, Any]) -> int:
-        """Return the number of drives."""
+        """Return the number of combinations of settings."""
         return sum(1 for _ in self.drives(every_link))
 
     def drives(self, every_link: Mapping[str, Any]) -> Iterator[WorkloadDrive]:
-        """Yield one drive per combination of settings."""
+        """Yield one load (WorkloadDrive) per combination of settings."""
         for offload, mtu, tunnels, routes, rules, flows, mix in product(
             self.offload, self.mtu, self.tunnels, self.routes, self.rules, self.flows, self.frame_sizes
         ):

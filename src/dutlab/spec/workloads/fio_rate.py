@@ -22,15 +22,15 @@ def asked_iops(options: Mapping[str, str]) -> dict[str, float]:
     """
     threads = int(text) if (text := options.get("numjobs", "1")).isdecimal() and len(text) < len("1000000") else 1
     if "rate_iops" in options:
-        found, unit = _each(options["rate_iops"]), 1
+        rates, unit = _each(options["rate_iops"]), 1
     else:
-        found, unit = _each(options.get("rate", "")), _block(options)
+        rates, unit = _each(options.get("rate", "")), _block(options)
     poisson = options.get("rate_process") == "poisson"
-    return {way: (poisson_iops(n / unit) if poisson else n / unit) * threads for way, n in found.items() if n and unit}
+    return {way: (poisson_iops(n / unit) if poisson else n / unit) * threads for way, n in rates.items() if n and unit}
 
 
 def most_write_bytes_per_s(options: Mapping[str, str], seconds: float) -> float | None:
-    """Return the most bytes a second that a job writes to a drive because of its own rate; None if its options set no limit."""
+    """Return the most bytes a second that a job's rate option lets it write to a drive; None if its options set no limit."""
     if not (block := _block(options)) or (iops := asked_iops(options).get("write")) is None:
         return None
     return block * (most_arrivals(iops, seconds) if options.get("rate_process") == "poisson" else iops)

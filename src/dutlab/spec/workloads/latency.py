@@ -74,7 +74,7 @@ class LatencyWorkload(CarryingTraffic, TimedFrames):
             )
 
     def drives(self, every_link: Iterable[str]) -> Iterator[WorkloadDrive]:
-        """Yield one drive per set of links and frame size."""
+        """Yield one load (WorkloadDrive) per set of links and frame size."""
         each = self.trial_s + AROUND_TRIAL_S
         seconds = Seconds(len(self.shares) * each + (SEARCH_S if self.rate is None else 0.0))
         shares = tuple(round(s * 100, 9) for s in self.shares)

@@ -67,10 +67,10 @@ class RoutesSetting(FrameSetting):
 
     def spread_of(self, version: int) -> Spread:
         """Return the destinations of a version of IP. Raises InputError for a version without a network."""
-        found = next((spread for spread in self.spreads if spread.network.version == version), None)
-        if found is None:
+        match = next((spread for spread in self.spreads if spread.network.version == version), None)
+        if match is None:
             raise InputError(f"routes: no network of IPv{version}", remedy="write ipv6_network, or links of one version")
-        return found
+        return match
 
     @model_validator(mode="after")
     def _whole(self) -> Self:

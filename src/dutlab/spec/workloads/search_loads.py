@@ -26,7 +26,7 @@ class LoadsBy(enum.Enum):
     LIBRARY = "library"
     """The MLRsearch library."""
     FIT = "fit"
-    """Short trials show the device's rate and buffers; full trials beside the limit follow."""
+    """Short trials show the device's rate and buffers; full trials just below and above the limit follow."""
 
 
 LoadsBySaid = Annotated[LoadsBy, Words("loads by {}", {LoadsBy.LIBRARY.value: ""}, place=1)]

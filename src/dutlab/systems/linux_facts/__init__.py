@@ -10,10 +10,10 @@ from dutlab.systems.linux_facts import card, drives, firewall, machine, neighbou
 WORDS = r"""
 slurp() {  # FILE: one under /sys or /proc/sys has one line, which takes no program to read
   [ -e "$1" ] || { echo 'no such file on this kernel' >&2; return 1; }
-  case $1 in */sys/*) IFS= read -r said 2>/dev/null <"$1" && { printf '%s\n' "$said"; return; } ;; esac
+  case $1 in */sys/*) IFS= read -r line 2>/dev/null <"$1" && { printf '%s\n' "$line"; return; } ;; esac
   cat -- "$1" 2>/dev/null || { echo 'cannot be read' >&2; return 1; }
 }
-every() (  # FOLDER PATTERN: what the files that match hold, each text once
+every() (  # FOLDER PATTERN: content of the matching files, each text once
   cd -- "$1" 2>/dev/null && cat -- $2 2>/dev/null | sort -u | grep . || { echo 'no such file on this kernel' >&2; exit 1; }
 )
 lines() (  # FOLDER PATTERN: name:text of each file that matches
@@ -48,7 +48,7 @@ every_drive() {  # ROOT: those that are whole drives, and hold something
   done
   return 0
 }
-drives() {  # ROOT: what the files of each say, and its way to the processor; behind several controllers that of the first
+drives() {  # ROOT: files of each drive, and its path to the processor; behind several controllers the path of the first
   names=$(every_drive "$1") || return 1
   for drive in $names; do
     of=$1/sys/block/$drive
@@ -56,7 +56,7 @@ drives() {  # ROOT: what the files of each say, and its way to the processor; be
     (cd -- "$of" && for file in size serial device/model device/vendor device/serial device/firmware_rev device/rev device/numa_node \
       queue/logical_block_size queue/physical_block_size queue/nr_requests queue/max_sectors_kb queue/read_ahead_kb queue/io_poll \
       queue/rotational queue/scheduler queue/write_cache; do
-      read -r said <"$file" && [ -n "$said" ] && echo "$file $said"
+      read -r line <"$file" && [ -n "$line" ] && echo "$file $line"
     done) 2>/dev/null
     [ -d "$of/mq" ] && echo "queues $(ls "$of/mq" | wc -l)"
     [ -e "$of/loop/backing_file" ] && echo "backing_file $(cat "$of/loop/backing_file")"
@@ -71,7 +71,7 @@ drives() {  # ROOT: what the files of each say, and its way to the processor; be
   done
   return 0
 }
-smart() {  # ROOT: what each says of its health, or why it does not; a sleeping one is left asleep
+smart() {  # ROOT: health report of each drive, or the reason for none; a sleeping drive is not woken
   names=$(every_drive "$1") || return 1
   for drive in $names; do
     case $drive in
@@ -83,7 +83,7 @@ smart() {  # ROOT: what each says of its health, or why it does not; a sleeping 
   done
   return 0
 }
-irqs() {  # ROOT INTERFACE: number, cores it may go to, cores it goes to, what the driver calls it
+irqs() {  # ROOT INTERFACE: number, allowed cores, actual cores, name from the driver
   at=$(device "$1" "$2") || return 1
   while [ -n "$at" ] && [ ! -d "$at/msi_irqs" ]; do at=${at%/*}; done
   [ -n "$at" ] || { echo 'no message-signalled interrupts' >&2; return 1; }

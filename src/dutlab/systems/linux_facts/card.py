@@ -34,7 +34,7 @@ def questions(name: str, root: str) -> Iterator[Question]:
 def put(facts: FactTree, answers: Answers, name: str, root: str) -> None:
     """Store the answers under `interfaces/NAME`."""
     at = f"interfaces/{name}"
-    output, why = answers.said("ip", "-d", "-j", "link", "show", "dev", name)
+    output, why = answers.output_of("ip", "-d", "-j", "link", "show", "dev", name)
     link = first_of_json(output)
     for key, field in (("mtu", "mtu"), ("mac", "address"), ("rx_queues", "num_rx_queues"), ("tx_queues", "num_tx_queues")):
         facts.put(f"{at}/{key}", link.get(field), why if not output else "not in the output of ip")
@@ -51,11 +51,11 @@ def put(facts: FactTree, answers: Answers, name: str, root: str) -> None:
 
 
 def _of_driver(facts: FactTree, answers: Answers, name: str, at: str) -> None:
-    output, why = answers.said("ethtool", "-i", name)
+    output, why = answers.output_of("ethtool", "-i", name)
     pairs = colon_pairs(output or "")
     for key, field in (("driver", "driver"), ("driver_version", "version"), ("firmware", "firmware-version"), ("bus", "bus-info")):
         facts.put(f"{at}/{key}", pairs.get(field) or None, "the driver does not report it" if output else why)
-    output, why = answers.said("ethtool", "--json", "-k", name)
+    output, why = answers.output_of("ethtool", "--json", "-k", name)
     features = {k: v["active"] for k, v in first_of_json(output).items() if isinstance(v, dict) and "active" in v}
     facts.put(f"{at}/offloads", features or None, "this ethtool prints no JSON" if output else why)
     free = [k for k, v in first_of_json(output).items() if isinstance(v, dict) and v.get("active") is False and v.get("fixed") is False]
@@ -63,15 +63,15 @@ def _of_driver(facts: FactTree, answers: Answers, name: str, at: str) -> None:
     for key, option, reader in (
         ("rings", "-g", ring_sizes), ("channels", "-l", ring_sizes), ("coalescing", "-c", coalescing), ("pause_frames", "-a", pause_frames),
     ):  # fmt: skip
-        output, why = answers.said("ethtool", option, name)
+        output, why = answers.output_of("ethtool", option, name)
         facts.put(f"{at}/{key}", (reader(output) or None) if output else None, "the driver has none to set" if output else why)
-    output, why = answers.said("optic", name)
+    output, why = answers.output_of("optic", name)
     optic = optic_of(output) if output else None
     facts.put(f"{at}/optic", optic.to_json() if optic else None, "no module" if output else why)
 
 
 def _of_slot(facts: FactTree, answers: Answers, name: str, at: str, root: str) -> None:
-    output, why = answers.said("pcie", root, name)
+    output, why = answers.output_of("pcie", root, name)
     facts.put(f"{at}/pcie", [step.to_json() for step in pcie_path(output)] if output else None, why)
-    output, why = answers.said("irqs", root, name)
+    output, why = answers.output_of("irqs", root, name)
     facts.put(f"{at}/irqs", irq_cores(output) if output else None, why)

@@ -45,7 +45,7 @@ def questions(root: str) -> Iterator[Question]:
 
 def put(facts: FactTree, answers: Answers, root: str) -> None:
     """Store the answers under `drives/NAME`, with the kernel's names."""
-    output, why = answers.said("drives", root)
+    output, why = answers.output_of("drives", root)
     if output is None:
         facts.put("drives", None, why)
         return
@@ -174,9 +174,9 @@ _HEALTH: dict[str, _Read] = {
 }
 
 
-def _first(told: Mapping[str, Any], read: _Read) -> float | None:
+def _first(report: Mapping[str, Any], read: _Read) -> float | None:
     for path, meaning in read:
-        value: Any = told
+        value: Any = report
         for key in path.split("."):
             value = value.get(key) if isinstance(value, Mapping) else None
         if isinstance(value, int | float) and not isinstance(value, bool) and (result := meaning(value)) is not None:

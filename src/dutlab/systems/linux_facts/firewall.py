@@ -20,7 +20,7 @@ def questions(root: str) -> Iterator[Question]:
 
 def put(facts: FactTree, answers: Answers, root: str) -> None:
     """Store the answers under `firewall`."""
-    output, why = answers.said(*_LIST)
+    output, why = answers.output_of(*_LIST)
     facts.put("firewall/hooked_chains", hooked_chains(output) if output else None, why)
     tables, why = answers.of("slurp", f"{root}/proc/net/ip_tables_names")
     facts.put("firewall/legacy_tables", tables.split() if tables is not None else None, why)

@@ -112,26 +112,26 @@ def questions(root: str) -> Iterator[Question]:
 def put(facts: FactTree, answers: Answers, root: str) -> None:
     """Store the answers under `kernel`, `cpu`, `machine`, `sysctls`, `versions` and others."""
     for path, option in _UNAME:
-        facts.put(path, *answers.said("uname", option))
+        facts.put(path, *answers.output_of("uname", option))
     _files(facts, answers, root)
     _lscpu(facts, answers)
-    output, why = answers.said("lines", root + _IDLE_STATES[0], _IDLE_STATES[1])
+    output, why = answers.output_of("lines", root + _IDLE_STATES[0], _IDLE_STATES[1])
     facts.put("cpu.idle_exit_latency_us", idle_exit_latency(output) if output else None, why)
-    output, why = answers.said("every", root + _SIBLINGS[0], _SIBLINGS[1])
+    output, why = answers.output_of("every", root + _SIBLINGS[0], _SIBLINGS[1])
     facts.put("cpu.siblings", output.split() if output else None, why)
-    output, why = answers.said("lines", root + _MITIGATIONS[0], _MITIGATIONS[1])
+    output, why = answers.output_of("lines", root + _MITIGATIONS[0], _MITIGATIONS[1])
     facts.put("mitigations", dict(line.split(":", 1) for line in output.splitlines() if ":" in line) if output else None, why)
-    output, why = answers.said(*_loaded(root))
+    output, why = answers.output_of(*_loaded(root))
     facts.put("modules.loaded", sorted(output.split()) if output else None, why)
-    output, why = answers.said("lines", root + _MODULES[0], _MODULES[1])
+    output, why = answers.output_of("lines", root + _MODULES[0], _MODULES[1])
     versions = (line.partition("/version:")[::2] for line in (output or "").splitlines())
     facts.put("modules.versions", {name: version for name, version in versions if version} or None, why)
-    output, why = answers.said(*_DIMMS)
+    output, why = answers.output_of(*_DIMMS)
     facts.put("dimms", (dimms(output) or None) if output else None, "none is listed" if output else why)
-    output, why = answers.said("lines", root + _BMC[0], _BMC[1])
+    output, why = answers.output_of("lines", root + _BMC[0], _BMC[1])
     facts.put("bmc", management_controller(output) if output else None, why)
-    output, _ = answers.said(*_VIRTUAL)
-    counted, _ = answers.said(*_hypervisor(root))
+    output, _ = answers.output_of(*_VIRTUAL)
+    counted, _ = answers.output_of(*_hypervisor(root))
     hypervisor = output or {None: None, "0": "none"}.get(counted, "of unknown kind")
     facts.put("virtual", hypervisor, "neither systemd-detect-virt nor /proc/cpuinfo has it")
     for name in _SYSCTLS:
@@ -140,7 +140,7 @@ def put(facts: FactTree, answers: Answers, root: str) -> None:
             text, why = answers.of("slurp", root + _HASH_SIZE)
         facts.put(f"sysctls/{name}", " ".join(text.split()) if text is not None else None, why)
     for name, argv in _VERSIONS.items():
-        output, why = answers.said(*argv)
+        output, why = answers.output_of(*argv)
         facts.put(f"versions.{name}", output.splitlines()[0] if output else None, why)
 
 
@@ -181,12 +181,12 @@ def _files(facts: FactTree, answers: Answers, root: str) -> None:
             value = int(text) if text.isdigit() else None
         facts.put(path, value, why)
     for path, (folder, pattern) in _OF_EVERY_CORE.items():
-        output, why = answers.said("every", root + folder, pattern)
+        output, why = answers.output_of("every", root + folder, pattern)
         facts.put(path, ", ".join(output.splitlines()) if output else None, why)
 
 
 def _lscpu(facts: FactTree, answers: Answers) -> None:
-    output, why = answers.said("lscpu", "-J")
+    output, why = answers.output_of("lscpu", "-J")
     fields = lscpu_fields(output) if output else {}
     for path, field in _LSCPU.items():
         text = next((v for k, v in fields.items() if k.rstrip(":").removesuffix(" cache") == field), None)

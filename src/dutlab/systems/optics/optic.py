@@ -102,9 +102,9 @@ _LEAST_VOLTS, _MOST_VOLTS = 2.0, 5.0
 
 
 def readable(optic: Optic) -> Optic:
-    """Return the module without values that are none.
+    """Return the module without values that cannot be measurements.
 
-    Copper loses its values of light: its registers have zeros there, and thresholds copied from other modules. Some drivers return another
+    Optical values of copper are removed: its registers have zeros, and thresholds copied from other modules. Some drivers return another
     page of the module in place of its diagnostics: then thresholds contradict one another, and the supply voltage is impossible.
     """
     if sum(map(_contradict, optic.limits.values())) >= _CONTRADICTORY:

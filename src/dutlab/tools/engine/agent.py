@@ -74,9 +74,9 @@ class Agent:
         """
         return self._fitting(op, kind, await self._answer(op, timeout_s, **arguments))
 
-    def _fitting(self, op: str, kind: type[R], said: object) -> R:
+    def _fitting(self, op: str, kind: type[R], reply: object) -> R:
         try:
-            return read(kind, said)
+            return read(kind, reply)
         except MisfitError as e:
             self._failure = ReplyUnfit(op, e, host=self.host.name)
             raise self._failure from e
@@ -198,11 +198,11 @@ def to_settle(sent: SentStream) -> dict[str, int]:
     return arguments if sent.numbered is None else arguments | {"numbered": sent.numbered}
 
 
-def sound(said: A, host: str) -> A:
+def sound(reply: A, host: str) -> A:
     """Return an agent's reply about a port. Raises ToolFailed, HostError if the port failed."""
-    if said.err is not None:
-        raise _fault(said.err, host=host)
-    return said
+    if reply.err is not None:
+        raise _fault(reply.err, host=host)
+    return reply
 
 
 def _fault(err: Fault, *, host: str) -> DutlabError:

@@ -106,7 +106,13 @@ async def _server(sink: _End, ports: str, load: ConnectionLoad, ended: AsyncExit
     server = await sink.host.spawn([*argv, *_tls(load.server_tls, resumes=load.resumes)])
     ended.push_async_callback(server.end)
     line = await server.readline()
-    _read(TcpServerReady, line, sink.host, f"the server does not listen on {sink.address} ports {ports}", "end what uses the ports")
+    _read(
+        TcpServerReady,
+        line,
+        sink.host,
+        f"the server does not listen on {sink.address} ports {ports}",
+        "end the programs that use the ports",
+    )
     return server
 
 

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 from dutlab.dut.mode import SeenProbe, UdpFlow
 from dutlab.ending import cancelled, run_to_end
 from dutlab.errors import CommandFailed, ToolMissing
-from dutlab.events import Tell, nobody
+from dutlab.events import Tell, no_observer
 from dutlab.hosts.host import Host
 from dutlab.hosts.neighbours import NextHop, next_hop_mac
 from dutlab.hosts.programs import versions_of
@@ -72,7 +72,7 @@ class Engine:
         binary: str | Mapping[str, str],
         *,
         backend: Backend = "auto",
-        tell: Tell = nobody,
+        tell: Tell = no_observer,
         next_hop: NextHop = next_hop_mac,
         form: WireForm = PLAIN,
         agents: dict[str, Agent] | None = None,

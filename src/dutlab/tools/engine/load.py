@@ -141,7 +141,7 @@ def _of_stream(offer: Offer, stream: OfferedStream) -> EngineLoad:
 
 
 def _headers(t: Traffic) -> dict[str, Any]:
-    """Return what differs from one UDP flow without tags."""
+    """Return the differences from one UDP flow without tags."""
     headers = dict[str, Any]()
     if t.transport != "udp":
         headers["transport"] = t.transport.replace("-", "_")

@@ -7,7 +7,7 @@ from typing import Protocol, TypeVar
 
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import ToolFailed
-from dutlab.methods.ports import Flow, Gaps, Latency, TimedFlow
+from dutlab.methods.flow import Flow, Gaps, Latency, TimedFlow
 from dutlab.tools.engine import protocol
 from dutlab.tools.engine.agent import TOOL
 from dutlab.tools.engine.loss_watch import ArrivedSoFar, SentSoFar
@@ -17,7 +17,7 @@ _NS = 1e9
 
 
 def flow_of(link: str, sent: SentStream, received: ReceivedStream, port: Received, *, sent_by: TimedBy | None = None) -> Flow:
-    """Return a link's flow. `sent_by` is what timed the sent frames: card, kernel or engine."""
+    """Return a link's flow. `sent_by` is the clock of the sent frames: card, kernel or engine."""
     return TimedFlow(
         link=link,
         intended_frames=sent.intended,

@@ -66,4 +66,4 @@ async def _seen(host: Host, interface: str, version: str, block: str) -> set[str
     try:
         return {of["local"] for port in json.loads(output or "[]") for of in port.get("addr_info", ()) if of}
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise HostError(f"`ip -json address` said {output[:200]!r}", host=host.name, remedy="install iproute2 there") from error
+        raise HostError(f"`ip -json address` printed {output[:200]!r}", host=host.name, remedy="install iproute2 there") from error

@@ -11,7 +11,8 @@ from typing import Any
 
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.ending import cancelled
-from dutlab.methods.ports import NO_TIME, Flow, LearnedTuples, OfferedChain, flow_of_stream
+from dutlab.methods.flow import Flow
+from dutlab.methods.ports import NO_TIME, LearnedTuples, OfferedChain, flow_of_stream
 from dutlab.spec.links import Port
 from dutlab.tools.engine.agent import REPLY_S, Agent, sound, to_settle
 from dutlab.tools.engine.clocks import Clocks, Offset
@@ -203,12 +204,12 @@ class Part:
                 of = of_stream(there.status.sending.streams, self.streams[direction.name], direction.sender)
                 watch.see(sent_so_far(there.status.sending, of, since_s=there.since_s, until_s=there.until_s), arrived)
 
-    def _arrived(self, direction: Direction, said: _StatusReply) -> ArrivedSoFar | None:
+    def _arrived(self, direction: Direction, reply: _StatusReply) -> ArrivedSoFar | None:
         """Return the receiver's counts; None if it has none yet."""
-        if (receiving := said.status.receiving) is None:
+        if (receiving := reply.status.receiving) is None:
             return None
         of = of_stream(receiving.streams, self.streams[direction.name], direction.receiver)
-        return arrived_so_far(receiving, of, since_s=said.since_s, until_s=said.until_s)
+        return arrived_so_far(receiving, of, since_s=reply.since_s, until_s=reply.until_s)
 
     async def _statuses(self, ports: Iterable[Port]) -> dict[Port, _StatusReply]:
         each = list(dict.fromkeys(ports))

@@ -27,9 +27,9 @@ class MisfitError(ValueError):
         return f"`{self.path}` {self.what}" if self.path else f"it {self.what}"
 
 
-def read(kind: type[T], said: object) -> T:
-    """Return `said`, a result of json.loads(), as a record of the class `kind`. Raises MisfitError."""
-    return cast("T", _reader(cast("Hashable", kind))(said))
+def read(kind: type[T], value: object) -> T:
+    """Return `value`, a result of json.loads(), as a record of the class `kind`. Raises MisfitError."""
+    return cast("T", _reader(cast("Hashable", kind))(value))
 
 
 @cache
@@ -52,40 +52,40 @@ def _reader(kind: Any) -> _Reader:  # noqa: ANN401 - a class, or what typing mak
     return reader
 
 
-def _refuse(said: object, wanted: str, kind: FaultKind = FaultKind.TYPE) -> Any:  # noqa: ANN401 - never returns
-    raise MisfitError(kind, f"is {repr(said)[:_SHOWN]}, not {wanted}")
+def _refuse(value: object, wanted: str, kind: FaultKind = FaultKind.TYPE) -> Any:  # noqa: ANN401 - never returns
+    raise MisfitError(kind, f"is {repr(value)[:_SHOWN]}, not {wanted}")
 
 
-def _one_of(allowed: Container[object], wanted: str, kind: FaultKind, first: _Reader = lambda said: said) -> _Reader:
-    return lambda said: said if first(said) in allowed else _refuse(said, wanted, kind)
+def _one_of(allowed: Container[object], wanted: str, kind: FaultKind, first: _Reader = lambda value: value) -> _Reader:
+    return lambda value: value if first(value) in allowed else _refuse(value, wanted, kind)
 
 
 def _or_none(some: _Reader) -> _Reader:
-    return lambda said: None if said is None else some(said)
+    return lambda value: None if value is None else some(value)
 
 
-def _number(said: Any) -> float:  # noqa: ANN401 - any JSON value
-    return float(said) if type(said) in {int, float} and abs(said) <= sys.float_info.max else _refuse(said, "a number")
+def _number(value: Any) -> float:  # noqa: ANN401 - any JSON value
+    return float(value) if type(value) in {int, float} and abs(value) <= sys.float_info.max else _refuse(value, "a number")
 
 
 def _plain(kind: type) -> _Reader:
-    return lambda said: said if type(said) is kind else _refuse(said, kind.__name__)
+    return lambda value: value if type(value) is kind else _refuse(value, kind.__name__)
 
 
 def _list(*of: _Reader) -> _Reader:
     """Return a reader of lists: of any length for one reader, else one item for each reader."""
 
-    def items(said: Any) -> tuple[Any, ...]:  # noqa: ANN401 - any JSON value
-        if not isinstance(said, list) or len(of) not in {1, len(said)}:
-            _refuse(said, "a list" if len(of) == 1 else f"a list of {len(of)}")
-        return tuple(_part(f"[{i}]", of[i % len(of)], one) for i, one in enumerate(said))
+    def items(value: Any) -> tuple[Any, ...]:  # noqa: ANN401 - any JSON value
+        if not isinstance(value, list) or len(of) not in {1, len(value)}:
+            _refuse(value, "a list" if len(of) == 1 else f"a list of {len(of)}")
+        return tuple(_part(f"[{i}]", of[i % len(of)], one) for i, one in enumerate(value))
 
     return items
 
 
 def _map(of: _Reader) -> _Reader:
-    def values(said: Any) -> Mapping[str, Any]:  # noqa: ANN401 - any JSON value
-        return {name: _part(name, of, one) for name, one in said.items()} if isinstance(said, dict) else _refuse(said, "an object")
+    def values(value: Any) -> Mapping[str, Any]:  # noqa: ANN401 - any JSON value
+        return {name: _part(name, of, one) for name, one in value.items()} if isinstance(value, dict) else _refuse(value, "an object")
 
     return values
 
@@ -94,23 +94,23 @@ def _record(kind: type) -> _Reader:
     readers = {name: _reader(of) for name, of in get_type_hints(kind, include_extras=True).items()}
     needed = [field.name for field in fields(kind) if field.default is MISSING]
 
-    def record(said: Any) -> Any:  # noqa: ANN401 - any JSON value
-        if not isinstance(said, dict):
-            _refuse(said, "an object")
+    def record(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+        if not isinstance(value, dict):
+            _refuse(value, "an object")
         for name in needed:
-            if name not in said:
+            if name not in value:
                 raise MisfitError(FaultKind.MISSING, "is missing", name)
-        for name in said:
+        for name in value:
             if name not in readers:
                 raise MisfitError(FaultKind.UNKNOWN_KEY, "is not known", name[:_SHOWN])
-        return kind(**{name: _part(name, readers[name], value) for name, value in said.items()})
+        return kind(**{name: _part(name, readers[name], part) for name, part in value.items()})
 
     return record
 
 
-def _part(step: str, reader: _Reader, said: object) -> Any:  # noqa: ANN401 - as the reader
+def _part(step: str, reader: _Reader, value: object) -> Any:  # noqa: ANN401 - as the reader
     try:
-        return reader(said)
+        return reader(value)
     except MisfitError as e:
         e.path = step + ("." if e.path and e.path[0] != "[" else "") + e.path
         raise

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from dutlab.methods.ports import Flow, LostSoFar, ToolReading
+from dutlab.methods.flow import Flow
+from dutlab.methods.ports import LostSoFar, ToolReading
 from dutlab.tools.engine.loss_watch import ArrivedSoFar, LossWatch, SentSoFar
 from dutlab.tools.engine.outage import Look
 

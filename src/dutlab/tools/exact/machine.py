@@ -323,11 +323,11 @@ _REMEDIES = {
 
 
 class GuestFailed(ToolFailed):
-    """A guest without a result. `said` is the message of the guest or of QEMU."""
+    """A guest without a result. `message` is the message of the guest or of QEMU."""
 
-    def __init__(self, kind: GuestEnd, said: str, *, host: str, raw: Mapping[str, bytes] | None = None) -> None:
-        super().__init__(f"{_WORDS[kind]}: {said}", tool=QEMU.name, host=host, remedy=_REMEDIES[kind], raw=raw)
-        self.kind, self.said = kind, said
+    def __init__(self, kind: GuestEnd, message: str, *, host: str, raw: Mapping[str, bytes] | None = None) -> None:
+        super().__init__(f"{_WORDS[kind]}: {message}", tool=QEMU.name, host=host, remedy=_REMEDIES[kind], raw=raw)
+        self.kind, self.message = kind, message
 
 
 _WORDS = {

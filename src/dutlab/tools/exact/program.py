@@ -77,9 +77,9 @@ def parse_console(text: str) -> tuple[list[PassResult], int, int]:
     return results, int(distinct[1]), int(tracked[1])
 
 
-def void_because(planned: Sequence[Pass], found: Sequence[PassResult], distinct: int) -> str:
+def void_because(planned: Sequence[Pass], results: Sequence[PassResult], distinct: int) -> str:
     """Return why the frames of a trial do not count; empty if each arrived once and no other frame did."""
-    proof, *rest = found
+    proof, *rest = results
     lost, twice = proof.sent - distinct, proof.came - distinct
     if proof.sent != PROOF_FRAMES or lost or twice or proof.foreign:
         return f"of {proof.sent} probe frames {lost} were lost, {twice} arrived twice, and {proof.foreign} are foreign"
@@ -93,10 +93,10 @@ def void_because(planned: Sequence[Pass], found: Sequence[PassResult], distinct:
     return ""
 
 
-def figures_of(planned: Sequence[Pass], found: Sequence[PassResult]) -> tuple[dict[str, float], list[Row]]:
+def figures_of(planned: Sequence[Pass], results: Sequence[PassResult]) -> tuple[dict[str, float], list[Row]]:
     """Return instructions per frame (for a mix, by the shares of its sizes), and a row per pass."""
     by_name = dict[str, list[tuple[Pass, PassResult]]]()
-    for p, of in zip(planned, found[1:], strict=True):
+    for p, of in zip(planned, results[1:], strict=True):
         by_name.setdefault(p.name, []).append((p, of))
 
     def each(name: str) -> float:
@@ -111,15 +111,15 @@ def figures_of(planned: Sequence[Pass], found: Sequence[PassResult]) -> tuple[di
         figures["exact_first_instructions_per_frame"] = each("first") - each("first-rig")
     rows: list[Row] = [
         {"pass": p.name, "size_bytes": p.size, "sent_frames": of.sent, "received_frames": of.came, "instructions": of.instructions}
-        for p, of in zip(planned, found[1:], strict=True)
+        for p, of in zip(planned, results[1:], strict=True)
     ]
     return figures, rows
 
 
-def profiles_of(planned: Sequence[Pass], found: Sequence[PassProfile]) -> dict[str, PassProfile]:
+def profiles_of(planned: Sequence[Pass], profiles: Sequence[PassProfile]) -> dict[str, PassProfile]:
     """Return the profiles with and without the router; sizes of a mix count by their shares."""
     frames = {p.size: p.frames for p in planned if p.name == "router"}
-    traced = list(zip([p for p in planned if p.is_traced], found, strict=True))
+    traced = list(zip([p for p in planned if p.is_traced], profiles, strict=True))
     return {
         name: weighed([(frames[p.size], of) for p, of in traced if p.name == kind])
         for name, kind in ((WITH, TRACED), (WITHOUT, TRACED_RIG))

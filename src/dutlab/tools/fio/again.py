@@ -23,8 +23,8 @@ _REPORT = re.compile(r"fio-(?P<host>.+)\.json")
 def fio_again(kept: KeptTrial) -> Recomputed:
     """Return the figures of one job, of all drives of the cell together. Raises CannotRecompute."""
     with _readable():
-        found = ((_REPORT.fullmatch(name), data) for name, data in kept.raw.items())
-        reports = {name["host"]: read_object(data)[0] for name, data in found if name is not None}
+        named = ((_REPORT.fullmatch(name), data) for name, data in kept.raw.items())
+        reports = {name["host"]: read_object(data)[0] for name, data in named if name is not None}
         if not reports:
             raise ValueError("no report of fio is kept")
         by_host = {host: jobs_of(document) for host, document in reports.items()}

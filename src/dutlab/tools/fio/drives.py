@@ -61,7 +61,7 @@ class FoundDrive:
 
 
 async def find(host: Host, drives: Mapping[str, DriveSpec], *, written: Collection[str] = ()) -> dict[str, FoundDrive]:
-    """Return each drive by its name. For drives in `written`, also find what uses them; this reads the drives themselves.
+    """Return each drive by its name. For drives in `written`, also find their users; this reads the drives themselves.
 
     Raises TestbedError that lists every name that is missing or not a drive; HostError.
     """
@@ -120,18 +120,18 @@ async def find_own_array(host: Host, path: str, mode: str, drives: Mapping[str, 
     return {ARRAY: FoundDrive(f"{host.name}:{ARRAY}", device_path, size, {**_facts(device), "array_of": path}, in_use=tuple(uses))}
 
 
-def require_unused_drives(found: Mapping[str, FoundDrive]) -> None:
+def require_unused_drives(drives: Mapping[str, FoundDrive]) -> None:
     """Check that none of these drives is in use. Raises TestbedError with every reason not to write to one."""
-    if used := [f"{drive.name} ({drive.path}): {why}" for drive in found.values() for why in drive.in_use]:
-        remedy = "nothing was written; end its use, and erase by hand what is not needed (wipefs -a), or name another drive"
+    if used := [f"{drive.name} ({drive.path}): {why}" for drive in drives.values() for why in drive.in_use]:
+        remedy = "nothing was written; end its use, and erase old content by hand (wipefs -a), or name another drive"
         raise TestbedError("\n".join(used), remedy=remedy)
 
 
-def require_space_on_drives(cells: Iterable[Cell], found: Mapping[str, FoundDrive]) -> None:
+def require_space_on_drives(cells: Iterable[Cell], drives: Mapping[str, FoundDrive]) -> None:
     """Check that every job (`numjobs`, `offset_increment`) begins within its drive. Raises TestbedError."""
     faults = {}
     for cell in cells:
-        for drive in found.values():
+        for drive in drives.values():
             if isinstance(cell.setting, FioSetting) and drive.name in cell.links:
                 jobs, step = cell.setting.options.get("numjobs", "1"), cell.setting.options.get("offset_increment", "0")
                 first = _bytes_of(step, drive.size_bytes) * (int(jobs) - 1 if jobs.isdecimal() else 0)
@@ -163,7 +163,7 @@ async def _drive(host: Host, name: str, spec: DriveSpec, devices: Sequence[Mappi
         entries = [d for d in devices if (d.get("serial") or "").strip() == spec.serial and d["type"] in _DISKS]
         what = f"{host.name}: {name}: no drive has the serial number {spec.serial}"
     if not entries:
-        raise TestbedError(what, remedy="`lsblk -o NAME,SERIAL,MODEL` and /dev/disk/by-id show what there is")
+        raise TestbedError(what, remedy="`lsblk -o NAME,SERIAL,MODEL` and /dev/disk/by-id list the drives")
     if len(entries) > 1:
         paths = ", ".join(d["path"] for d in entries)
         raise TestbedError(f"{host.name}: {name}: {paths} all have the serial number {spec.serial}", remedy="name it by-id")

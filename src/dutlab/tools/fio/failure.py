@@ -98,7 +98,7 @@ async def measure(site: GeneratorSite, cell: Cell) -> Measured:
         facts=facts,
         notes=[f"phase {phase} has no whole second: make it longer" for phase in PHASES if part_figure(phase, "iops") not in figures],
         readings=fio_result.readings,
-        tables={"film": [row.told(film.spans["healthy"][0]) for row in rows], "phases": _phases(film.spans)},
+        tables={"film": [row.table_row(film.spans["healthy"][0]) for row in rows], "phases": _phases(film.spans)},
     )
 
 
@@ -139,7 +139,7 @@ class Second:
     cores: float | None
     rebuild_bytes_per_s: float | None
 
-    def told(self, zero_s: float) -> Row:
+    def table_row(self, zero_s: float) -> Row:
         """Return the second as a table row; `at_s` counts from the start of the first phase."""
         return {
             "at_s": round(self.at_s - zero_s, 3),

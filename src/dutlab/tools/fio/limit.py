@@ -73,12 +73,12 @@ def figures_at(whole: JobOutput) -> dict[str, float]:
     return {**whole.both.figures, **cores}
 
 
-def _figures(swept: Sweep, told: Mapping[int, Mapping[str, float]]) -> dict[str, float]:
+def _figures(swept: Sweep, readings: Mapping[int, Mapping[str, float]]) -> dict[str, float]:
     figures: dict[str, float] = {}
     for word, depth in (("peak", swept.peak), ("knee", swept.knee), ("least", swept.least)):
         names = ("iops", "bytes_per_s", "clat_mean_ns", "clat_p99_ns")
-        figures |= of_part(word, {"depth": float(depth), **{name: told[depth][name] for name in names if name in told[depth]}})
-    return {**figures, **{name: told[swept.peak][name] for name in ("fio_cpu_cores", "host_cpu_cores") if name in told[swept.peak]}}
+        figures |= of_part(word, {"depth": float(depth), **{name: readings[depth][name] for name in names if name in readings[depth]}})
+    return {**figures, **{name: readings[swept.peak][name] for name in ("fio_cpu_cores", "host_cpu_cores") if name in readings[swept.peak]}}
 
 
 def _notes(swept: Sweep, setting: StorageLimitSetting) -> list[str]:

@@ -127,18 +127,18 @@ def missed(name: str, load: DriveLoad) -> list[str]:
 
     All latencies count from the instants. So a lack of threads loads the drive less than asked, and lateness is counted as the drive's.
     """
-    found = []
+    sentences = []
     if load.not_begun:
-        found.append(
+        sentences.append(
             f"{name}: {load.not_begun} of {load.due} I/Os were not begun within 10 s of the end; the drive is slower than the rate"
         )
     if load.short_of_threads:
-        found.append(f"{name}: {load.short_of_threads} of {load.due} I/Os began late, since as many as `depth` were under way")
+        sentences.append(f"{name}: {load.short_of_threads} of {load.due} I/Os began late, since as many as `depth` were under way")
     bins = merged((load.reads.latency.bins, load.writes.latency.bins))
     for share, word in ((0.5, "half"), (0.99, "1 %")):
         if bins and load.late.buckets and (late := percentile(load.late.bins, share)) > _LATE_SHARE * percentile(bins, share):
-            found.append(f"{name}: {word} of the I/Os began {late / 1e3:.0f} µs late or more, which counts as latency")
-    return found
+            sentences.append(f"{name}: {word} of the I/Os began {late / 1e3:.0f} µs late or more, which counts as latency")
+    return sentences
 
 
 def answered_by_memory(name: str, load: DriveLoad, counted: DriveReads, block: int) -> str:

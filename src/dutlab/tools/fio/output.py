@@ -27,7 +27,7 @@ WAYS = (*DIRECTIONS, MIXED)
 parts. Figures of `mixed` name no direction."""
 _LOGS = {"iops": ("iops", 1.0), "bw": ("bytes_per_s", 1024.0), "clat": ("clat_mean_ns", 1.0)}
 """Ending of a log's name → figure, and the factor from its unit to ours."""
-_TOLD = {50.0: "p50", 99.0: "p99", 99.9: "p999", 99.99: "p9999"}
+_NAMES = {50.0: "p50", 99.0: "p99", 99.9: "p999", 99.99: "p9999"}
 _MOST_DIGITS = 20
 """Most digits of a bin's name (in ns) and of `numjobs`."""
 _LEAST_MS = 100.0
@@ -42,18 +42,22 @@ _SHARE = re.compile(r"\d{1,3}(\.\d+)?")
 
 @dataclass(frozen=True)
 class FioLatency:
-    """One kind of latency of one direction; None: not reported. `told` has fio's own percentiles, for a report without bins."""
+    """One kind of latency of one direction; None: not reported. `reported` has fio's own percentiles, for a report without bins."""
 
     mean_ns: float | None = None
     max_ns: float | None = None
     bins: Mapping[int, int] = field(default_factory=dict)
-    told: Mapping[float, float] = field(default_factory=dict)
+    reported: Mapping[float, float] = field(default_factory=dict)
     """Percent → ns."""
 
     @property
     def percentiles(self) -> dict[str, float]:
         """Percentile → value in ns, from the bins if there are any."""
-        return percentiles(self.bins) if self.bins else {name: self.told[share] for share, name in _TOLD.items() if share in self.told}
+        return (
+            percentiles(self.bins)
+            if self.bins
+            else {name: self.reported[share] for share, name in _NAMES.items() if share in self.reported}
+        )
 
 
 @dataclass(frozen=True)
@@ -123,8 +127,8 @@ class JobOutput:
 
     def figures_of(self, result: str) -> dict[str, float]:
         """Return the figures of a named result, as in `NAME/iops.read`."""
-        found = {way_figure(WAYS_OF_DRIVES.get(way), name): value for way, of in self.ways.items() for name, value in of.figures.items()}
-        return of_part(result, found if self.cpu_cores is None else {**found, "fio_cpu_cores": self.cpu_cores})
+        figures = {way_figure(WAYS_OF_DRIVES.get(way), name): value for way, of in self.ways.items() for name, value in of.figures.items()}
+        return of_part(result, figures if self.cpu_cores is None else {**figures, "fio_cpu_cores": self.cpu_cores})
 
     @property
     def bins(self) -> list[Row]:

@@ -332,8 +332,8 @@ def _jobs_of(name: str, done: Done, report: bytes, raw: Mapping[str, bytes], *, 
         document, _ = read_object(report)
         version, jobs = version_of(document), jobs_of(document)
     except UnreadableError as error:
-        said = done.complaint
-        raise ToolFailed(f"{error}{f'; it said: {said}' if said else ''}", tool=TOOL, host=name, raw=raw) from error
+        complaint = done.complaint
+        raise ToolFailed(f"{error}{f'; its error output: {complaint}' if complaint else ''}", tool=TOOL, host=name, raw=raw) from error
     for job in jobs:
         if (job.error or (done.status != 0 and not ended)) and not job.continued_after_errors:
             why = os.strerror(job.error) if job.error in errno.errorcode else f"status {done.status}"

@@ -106,12 +106,12 @@ def state_of(setting: PtsSetting, parts: Parts) -> str:
 
 def windows_of(setting: PtsSetting, parts: Parts) -> list[tuple[str, str, Steadiness]]:
     """Return (phase, tracked variable, its window): the steady window, else that of the last rounds. Too few rounds have none."""
-    found = []
+    windows = []
     for phase, variables in tracked_values(setting, parts).items():
         end = first_all_steady(list(variables.values()))
         of = [(phase, name, steadiness(values[:end])) for name, values in variables.items()]
-        found += [(phase, name, window) for phase, name, window in of if window is not None]
-    return found
+        windows += [(phase, name, window) for phase, name, window in of if window is not None]
+    return windows
 
 
 def window_rounds(setting: PtsSetting, parts: Parts, phase: str = ROUNDS) -> range:

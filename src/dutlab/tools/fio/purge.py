@@ -12,8 +12,8 @@ LONGEST_S = 4 * 3600.0
 """Time limit of a purge, in seconds: sanitizing takes minutes to hours."""
 _SANITIZE = """
 nvme sanitize --sanact=2 "$1" || exit
-while said=$(nvme sanitize-log -o json "$1"); do
-  case $said in *'in Progress'*) sleep 1 ;; *Failed*) printf '%s' "$said" | grep Failed >&2; exit 1 ;; *) exit 0 ;; esac
+while log=$(nvme sanitize-log -o json "$1"); do
+  case $log in *'in Progress'*) sleep 1 ;; *Failed*) printf '%s' "$log" | grep Failed >&2; exit 1 ;; *) exit 0 ;; esac
 done
 exit 1
 """

@@ -63,11 +63,11 @@ async def set_all(host: Host, drives: Collection[FoundDrive], wanted: str, annou
             f"the write cache of {names} cannot be read", remedy="leave `write_cache` out; for NVMe drives, install nvme-cli"
         )
     for drive in drives:
-        if (found := states[drive.name]) == wanted:
+        if (state := states[drive.name]) == wanted:
             continue
         if announce is None:
-            raise MeasurementError(f"the write cache of {drive.name} is {found}, and nothing would restore it here")
-        announce(f"write cache of {drive.name}", [UndoStep(host.name, words(drive, found), why=f"write cache {found}, as found")])
+            raise MeasurementError(f"the write cache of {drive.name} is {state}, and nothing would restore it here")
+        announce(f"write cache of {drive.name}", [UndoStep(host.name, words(drive, state), why=f"write cache {state}, as found")])
         done = await host.run(words(drive, wanted), check=False)
         if done.status != 0 or await state_of(host, drive) != wanted:
             why = done.complaint or "it stays as it was"

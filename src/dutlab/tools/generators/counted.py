@@ -20,8 +20,9 @@ from dutlab.errors import CommandTimedOut, ToolFailed
 from dutlab.hosts.host import Done, Host
 from dutlab.hosts.programs import versions_of
 from dutlab.hosts.running import together
+from dutlab.methods.flow import Flow
 from dutlab.methods.ledger import negative_loss
-from dutlab.methods.ports import Flow, Offer, Outcome
+from dutlab.methods.ports import Offer, Outcome
 from dutlab.spec.mixes import sizes_in_words
 from dutlab.tools.engine.directions import directions_of
 from dutlab.tools.engine.load import DESTINATION_PORT, Direction
@@ -160,7 +161,7 @@ class _Sent:
     """Report of a program on one direction, and the counters before and after."""
 
     direction: Direction
-    told: SendReport
+    send_report: SendReport
     before: Counts
     after: Counts
 
@@ -171,7 +172,7 @@ class _Sent:
 
     def flow(self, asked: SendOrder, *, tool: str) -> Flow:
         """Return the flow. Raises ToolFailed if a needed counter cannot be read."""
-        direction, send_report = self.direction, self.told
+        direction, send_report = self.direction, self.send_report
         near, far = (3, 0) if direction.is_back else (0, 3)
         before, after = self.before.path, self.after.path
         left = _since(tool, direction.sender, before[near], after[near])
@@ -198,7 +199,7 @@ class _Sent:
             else f"datagrams to UDP port {DESTINATION_PORT} at {direction.receives_on}"
         )
         detail = f"sent: {direction.sends_on}'s counter; received: {came}"
-        return (*self.told.doubts, Doubt(DoubtKind.COUNTED_BY_PORTS, detail, direction.name), *negative_loss(flow))
+        return (*self.send_report.doubts, Doubt(DoubtKind.COUNTED_BY_PORTS, detail, direction.name), *negative_loss(flow))
 
 
 def _since(tool: str, role: str, before: PortCount | None, after: PortCount | None) -> PortCount:

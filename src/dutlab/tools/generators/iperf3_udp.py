@@ -12,8 +12,9 @@ from collections.abc import Mapping
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.hosts.programs import versions_of
 from dutlab.hosts.running import together
+from dutlab.methods.flow import Flow
 from dutlab.methods.ledger import negative_loss
-from dutlab.methods.ports import Flow, Offer, Outcome
+from dutlab.methods.ports import Offer, Outcome
 from dutlab.spec.generators import GeneratorModel
 from dutlab.spec.generators.base import StreamsModel
 from dutlab.spec.generators.iperf3_udp import payload_of
@@ -97,16 +98,16 @@ class Iperf3Udp:
         )
 
 
-def flow_of(direction: Direction, said: Sent, size: int, *, asked: int | None, before: PathCount, after: PathCount) -> Flow:
+def flow_of(direction: Direction, counts: Sent, size: int, *, asked: int | None, before: PathCount, after: PathCount) -> Flow:
     """Return the flow of one direction. `asked` is rate × time; None at full speed."""
     near = 3 if direction.is_back else 0
     b, a = before[near], after[near]
     dropped = 0 if b is None or a is None else a.since(b).send_dropped
-    refused = max(0, min(dropped, said.sent - said.received))
-    sent = said.sent - refused
-    wanted = max(said.sent, asked or 0)
-    places: Mapping[str, int] = lost_by_place(before=before, after=after, sent=sent, received=said.received, reverse=direction.is_back)
+    refused = max(0, min(dropped, counts.sent - counts.received))
+    sent = counts.sent - refused
+    wanted = max(counts.sent, asked or 0)
+    places: Mapping[str, int] = lost_by_place(before=before, after=after, sent=sent, received=counts.received, reverse=direction.is_back)
     return Flow.counted(
-        direction.name, asked=wanted, sent=sent, received=said.received, seconds=said.seconds, frame_bytes=float(size),
-        backpressure_frames=refused, reordered_frames=said.out_of_order, places=places,
+        direction.name, asked=wanted, sent=sent, received=counts.received, seconds=counts.seconds, frame_bytes=float(size),
+        backpressure_frames=refused, reordered_frames=counts.out_of_order, places=places,
     )  # fmt: skip

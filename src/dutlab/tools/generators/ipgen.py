@@ -3,7 +3,7 @@
 Faults of ipgen that are corrected (ipgen_log): its sizes are of layer 3, a latency of a second or more is wrong, and its own loss misses
 frames lost at the end. So loss here is sent less received at the end of the drain. A script counts in whole seconds.
 
-ipgen writes a log line at the end of its own one-second interval, not at the end of a step of the script. So the script drains for one
+ipgen writes a log line at the end of each second of its clock, not at the end of a step of the script. So the script drains for one
 interval more than requested, and the account is that of the last interval in which nothing moved. It is a doubt if counters moved to the
 end, if fewer frames were sent than asked, or if more frames arrived than were sent.
 """
@@ -17,8 +17,9 @@ from dataclasses import replace
 from dutlab.bounds import OUTPUT_BYTES
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import ToolFailed
+from dutlab.methods.flow import Flow
 from dutlab.methods.ledger import negative_loss, starved
-from dutlab.methods.ports import Flow, Offer, Outcome, ToolReading
+from dutlab.methods.ports import Offer, Outcome, ToolReading
 from dutlab.spec.generators import GeneratorModel
 from dutlab.spec.generators.ipgen import L2_BYTES, SHORTEST_PACKET, FrameWork, IpgenModel
 from dutlab.spec.links import Link
@@ -94,7 +95,7 @@ class Ipgen:
         flow = flow_of(direction, measured[-1], size, offer)
         whole = replace(offer, duration=Seconds(flow.sent_seconds))
         doubts = [Doubt(DoubtKind.TX_STARVED, short, direction.name)] if (short := starved(whole, flow)) else []
-        if moving := still_moving(measured[-1]):
+        if moving := still_moving(measured):
             doubts.append(Doubt(DoubtKind.TOOL_INCOMPLETE, moving, direction.name))
         asked = None if offer.rate is None else flow.intended_frames
         require_sent_frames(flow.sent_frames, asked=asked, tool=TOOL, host=host.name, raw=raw)
@@ -130,9 +131,11 @@ def since_cleared(log: Sequence[IpgenSecond]) -> list[IpgenSecond]:
     return list(log[fell[-1] :] if fell else log)
 
 
-def still_moving(last: IpgenSecond) -> str:
-    """Return a sentence about frames that still moved in the last interval; empty if none did."""
-    moved = {"sent": last.offered_pps, "received": last.received_pps}
+def still_moving(log: Sequence[IpgenSecond]) -> str:
+    """Return a sentence about frames of ipgen that still moved in the last interval; empty if none did."""
+    before, last = log[-2:] if len(log) > 1 else (None, log[-1])
+    foreign = 0 if before is None else last.foreign - before.foreign
+    moved = {"sent": last.offered_pps, "received": max(0, last.received_pps - foreign)}
     rates = ", ".join(f"{word} {pps} frames/s" for word, pps in moved.items() if pps)
     return f"its counters moved in its last interval: {rates}" if rates else ""
 
@@ -150,7 +153,7 @@ def flow_of(direction: Direction, last: IpgenSecond, size: int, offer: Offer) ->
         lost_frames=last.lost,
         duplicated_frames=last.duplicated,
         reordered_frames=last.reordered,
-        foreign_frames=0,
+        foreign_frames=last.foreign,
         sent_seconds=float(seconds),
         mean_frame_bytes=float(size),
         received_bytes=last.received * size,

@@ -1,7 +1,8 @@
 """Output of `ipgen -X`: its own benchmark, in which a process makes frames and sends none.
 
-The format is that of gen.c of iij/ipgen (gentest_main, commit b124ae8; the same in version 1.29, commit 050e621). X writes addresses, ports
-and length into a packet, XX also copies it, XXX also computes its checksum. The process waits for the next whole second, prints once
+The format is that of gen.c of iij/ipgen (gentest_main, commit b124ae8; the same in 1.29, commit 050e621, and 1.31, which was run). X writes
+addresses, ports and length into a packet, XX also copies it, XXX also computes its checksum. The process waits for the next whole second,
+prints once
 
     Packet generation benchmark. pktsize=46 with MEMCPY with CKSUM test start
 
@@ -9,9 +10,10 @@ and length into a packet, XX also copies it, XXX also computes its checksum. The
 
     9 pkt generated. totally 25 packet generated in 3 second. average: 8 pps, pktsize 46, 0.00Mbps
 
-`-t SECONDS` ends it; versions without that option run until they are killed. `pktsize` is of layer 3, 18 bytes less than the frame with
-FCS. Its Mbps follow from the other numbers (layer 1 with --l1-bps, else layer 2) and are not read. A process is one stream. Several streams
-are several processes at once. If these wrote into one file, their lines are mixed; the totals show which process a line belongs to.
+`-t SECONDS` ends it, at times just before the last line (seen with 1.31), so dutlab asks for a second more than it reads. Versions without
+that option run until they are killed. `pktsize` is of layer 3, 18 bytes less than the frame with FCS. Its Mbps follow from the other
+numbers (layer 1 with --l1-bps, else layer 2) and are not read. A process is one stream. Several streams are several processes at once. If
+these wrote into one file, their lines are mixed; the totals show which process a line belongs to.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ import asyncio
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from dutlab.bounds import OUTPUT_BYTES
 from dutlab.errors import ToolFailed, ToolMissing
@@ -127,7 +129,7 @@ class BenchmarkRun:
     @property
     def argv(self) -> list[str]:
         """Command of a process."""
-        return [self.program, f"-{self.work.letters}", "-s", str(self.frame_bytes - L2_BYTES), "-t", str(self.seconds)]
+        return [self.program, f"-{self.work.letters}", "-s", str(self.frame_bytes - L2_BYTES), "-t", str(self.seconds + 1)]
 
 
 async def run_benchmark(host: Host, run: BenchmarkRun, cores: Sequence[int | None]) -> tuple[list[BenchmarkProcess], dict[str, bytes]]:
@@ -141,7 +143,7 @@ async def run_benchmark(host: Host, run: BenchmarkRun, cores: Sequence[int | Non
     for d, batches in zip(done, batch_lists, strict=True):
         if len(batches) != 1:
             raise ToolFailed(f"its benchmark ended with {d.status} and no figure: {d.reason}", tool=TOOL, host=host.name, raw=raw)
-    return [batches[0][0] for batches in batch_lists], raw
+    return [replace(batches[0][0], made=batches[0][0].made[: run.seconds]) for batches in batch_lists], raw
 
 
 async def check(site: GeneratorSite, cells: Sequence[Cell]) -> str:

@@ -11,6 +11,7 @@ Known faults of ipgen, and their handling here (line numbers of gen.c):
 - packet sizes in the log are of layer 3: frames with FCS are 18 bytes longer (`frame_bytes`); sizes in the result are of frames with FCS;
 - the seconds of a latency are divided by 1000 instead of multiplied (1764), so any latency of a second or more is wrong and is left out;
 - its own loss counts only gaps in the sequence, so it misses frames lost at the end (3112): loss here is sent less received;
+- its total of received frames has also the ARP, ICMP and foreign ones (1618): here they are subtracted, by their own counters;
 - times are of a monotonic clock, so they give the distance between lines and not the time of day.
 """
 
@@ -25,6 +26,8 @@ from dutlab.outside import json_of
 from dutlab.spec.generators.ipgen import L2_BYTES
 
 LATENCY_TRUSTED_BELOW_MS = 999.0
+_FOREIGN = ("RXflowcontrol", "RXarp", "RXother", "RXicmpecho", "RXicmpunreach", "RXicmpredirect", "RXicmpother")
+"""Counters of received frames that are not ipgen's. RXicmp is left out, since neighbour solicitations count in it and in RXarp."""
 RECEIVER, SENDER = 0, 1
 """Indices in `statistics` (as in the RFC 2544 code: -R first, then -T)."""
 
@@ -37,8 +40,12 @@ class IpgenSecond:
     frame_bytes: int
     sent: int
     received: int
+    """Frames of ipgen, without the foreign ones."""
+    foreign: int
+    """ARP, ICMP and all other frames that the receiver counted."""
     offered_pps: int
     received_pps: int
+    """Rate of the last second, foreign frames included."""
     duplicated: int
     reordered: int
     latency_min_ns: float | None
@@ -105,15 +112,15 @@ def parse_tables(text: str) -> list[list[IpgenThroughput]]:
     answers: list[dict[int, IpgenThroughput]] = []
     conditions: dict[str, float] = {}
     for line in text.splitlines():
-        if found := _CONDITION.match(line):
-            if found["what"] == _FIRST:
+        if match := _CONDITION.match(line):
+            if match["what"] == _FIRST:
                 conditions = {}
                 answers.append({})
-            conditions[found["what"]] = float(found["value"])
-        elif found := _ROW.match(line):
+            conditions[match["what"]] = float(match["value"])
+        elif match := _ROW.match(line):
             answers = answers or [{}]
-            size, trial_s = int(found["size"]), conditions.get("trial duration")
-            answers[-1].setdefault(size, IpgenThroughput(size, float(found["pps"]), float(found["most"]), trial_s, conditions.get(_FIRST)))
+            size, trial_s = int(match["size"]), conditions.get("trial duration")
+            answers[-1].setdefault(size, IpgenThroughput(size, float(match["pps"]), float(match["most"]), trial_s, conditions.get(_FIRST)))
     return [list(of.values()) for of in answers if of]
 
 
@@ -122,13 +129,15 @@ _CONDITION = re.compile(rf"rfc2544 (?P<what>{_FIRST}|trial duration): (?P<value>
 _ROW = re.compile(r"\s*(?P<size>\d{2,5}) \|#*\s+(?:\d+\.\d+Mbps,\s+)?(?P<pps>\d{1,12})/\s*(?P<most>\d{1,12})pps,\s+\d+\.\d+%")
 
 
-def _second(said: Mapping[str, Any]) -> IpgenSecond:
-    receiver, sender = said["statistics"][RECEIVER], said["statistics"][SENDER]
+def _second(line: Mapping[str, Any]) -> IpgenSecond:
+    receiver, sender = line["statistics"][RECEIVER], line["statistics"][SENDER]
+    foreign = sum(int(receiver.get(name, 0)) for name in _FOREIGN)
     return IpgenSecond(
-        at_s=float(said["time"]),
+        at_s=float(line["time"]),
         frame_bytes=int(sender["packetsize"]) + L2_BYTES,
         sent=int(sender["TX"]),
-        received=int(receiver["RX"]),
+        received=int(receiver["RX"]) - foreign,
+        foreign=foreign,
         offered_pps=int(sender["TXpps"]),
         received_pps=int(receiver["RXpps"]),
         duplicated=int(receiver.get("RXdup", 0)),

@@ -13,8 +13,9 @@ from dutlab.doubts import Doubt, DoubtKind
 from dutlab.ending import cancelled
 from dutlab.errors import ToolFailed, ToolMissing
 from dutlab.hosts.host import NO_SUCH_PROGRAM, Done, Host
+from dutlab.methods.flow import Flow
 from dutlab.methods.ledger import negative_loss
-from dutlab.methods.ports import Flow, Offer, Outcome, ToolReading
+from dutlab.methods.ports import Offer, Outcome, ToolReading
 from dutlab.spec.generators import GeneratorModel
 from dutlab.spec.generators.pkt_gen import PktGenModel
 from dutlab.spec.mixes import sizes_in_words
@@ -54,11 +55,11 @@ class PktGenOutputs:
 
     @property
     def sent(self) -> PktGenLog:
-        return parse(said(self.sender))
+        return parse(output_of(self.sender))
 
     @property
     def received(self) -> PktGenLog:
-        return parse(said(self.receiver))
+        return parse(output_of(self.receiver))
 
     @property
     def raw(self) -> dict[str, bytes]:
@@ -147,7 +148,7 @@ async def _clock_ns(host: Host) -> int:
     return gate.clock.offset.ns
 
 
-def said(done: Done) -> str:
+def output_of(done: Done) -> str:
     """Return the reports (standard error) and the final account (standard output)."""
     return (done.stderr + b"\n" + done.stdout).decode("utf-8", "replace")
 

@@ -25,7 +25,7 @@ _SCALES = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 _HALF_DIGIT = 0.0005
 """Rounding error of a number with a scale, which has three decimals."""
 _NUMBER = r"(\d{1,18}(?:\.\d{1,18})?)\s*([KMGT]?)"
-_STAMP = re.compile(r"^(?P<time>\d{1,3}\.\d{6})\s+(?P<by>\w+)\s+\[\d+\]\s+(?P<said>.*)$")
+_STAMP = re.compile(r"^(?P<time>\d{1,3}\.\d{6})\s+(?P<by>\w+)\s+\[\d+\]\s+(?P<text>.*)$")
 _RATE = re.compile(rf"^{_NUMBER}pps\s*(?:\[avg/std [^\]]*\])?\s*\({_NUMBER}pkts\s*(?:{_NUMBER}bps\s*)?in (\d{{1,15}}) usec\)")
 _END = re.compile(
     r"^(?P<way>Sent|Received) (?P<packets>\d{1,20}) packets,? (?:(?P<bytes>\d{1,20}) bytes(?: \d+ events)? )?"
@@ -96,12 +96,12 @@ class PktGenRun:
         """True if there are reports, or lines that look like them."""
         return bool(self.reports or self.unread)
 
-    def take(self, number: int, at_s: float, said: str) -> None:
+    def take(self, number: int, at_s: float, text: str) -> None:
         """Read a line that has a time; `number` is its line number."""
-        if every := _EVERY.match(said):
+        if every := _EVERY.match(text):
             self.asked_pps = int(every[1]) / float(every[2]) if float(every[2]) else None
-        elif "pps" in said:
-            if rate := _RATE.match(said):
+        elif "pps" in text:
+            if rate := _RATE.match(text):
                 self.reports.append(_report(at_s, rate, self.reports))
             else:
                 self.unread.append(number)
@@ -150,14 +150,14 @@ def parse(text: str) -> PktGenLog:
         if way := _WAY.search(line):
             run.direction = "Sent" if way[1] == "Sending on" or way[2] == "sender" else "Received"
         stamp, head, command = _STAMP.match(line), _HEAD.fullmatch(line), _COMMAND.search(line)
-        if run.has_reports and (head or command or (stamp and stamp["said"].startswith(_BEGINS))):
+        if run.has_reports and (head or command or (stamp and stamp["text"].startswith(_BEGINS))):
             runs.append(run := PktGenRun())  # the run before it was truncated
         if head:
             run.direction = "Sent" if head[1] else "Received"
         if command:
             run.direction = "Sent" if command[1] == "tx" else "Received"
         if stamp:
-            run.take(number, float(stamp["time"]), stamp["said"])
+            run.take(number, float(stamp["time"]), stamp["text"])
     return PktGenLog(tuple(one for run in runs if run.has_reports or run.total is not None for one in _each_process(run)))
 
 
@@ -230,10 +230,10 @@ def _only_size(reports: Sequence[Report], meaning: _Meaning) -> int | None:
     for report in reports:
         if report.bits is None:
             return None
-        of_second, beside = meaning
+        of_second, overhead = meaning
         scale = (report.seconds if of_second else 1.0) / 8
-        low = (report.bits - report.bits_error) * scale / (report.packets + report.packets_error) - beside
-        high = (report.bits + report.bits_error) * scale / max(report.packets - report.packets_error, 0.5) - beside
+        low = (report.bits - report.bits_error) * scale / (report.packets + report.packets_error) - overhead
+        high = (report.bits + report.bits_error) * scale / max(report.packets - report.packets_error, 0.5) - overhead
         least, most = max(least, low), min(most, high)
     first, last = math.ceil(least - 1e-9), math.floor(most + 1e-9)
     return first + FCS_BYTES if first == last and first > 0 else None

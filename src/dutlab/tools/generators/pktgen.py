@@ -78,9 +78,9 @@ class Pktgen:
     @staticmethod
     def _whole(host: Host, done: Done) -> Done:
         if done.status != 0:
-            said = done.complaint or "no reason given"
+            reason = done.complaint or "no reason given"
             raise ToolFailed(
-                f"its files under {FOLDER} refuse: {said}", tool=TOOL, host=host.name, raw={"pktgen.txt": done.stdout + done.stderr}
+                f"its files under {FOLDER} refuse: {reason}", tool=TOOL, host=host.name, raw={"pktgen.txt": done.stdout + done.stderr}
             )
         return done
 

@@ -12,7 +12,8 @@ from dataclasses import replace
 from typing import Any
 
 from dutlab.doubts import Doubt, DoubtKind
-from dutlab.methods.ports import NO_TIME, Flow, Offer, Outcome, Stretch, ToolReading
+from dutlab.methods.flow import Flow
+from dutlab.methods.ports import NO_TIME, Offer, Outcome, Stretch, ToolReading
 from dutlab.stats.series import ramp_mean
 from dutlab.tools.generator_tool import GeneratorTool
 from dutlab.units import Pps, Seconds

@@ -27,8 +27,9 @@ from dutlab.errors import CommandFailed, HostError, ToolFailed, ToolMissing
 from dutlab.hosts.host import Done, Host, Process
 from dutlab.hosts.own_time import own_timeout
 from dutlab.hosts.private_folder import held_folder
+from dutlab.methods.flow import Flow
 from dutlab.methods.ledger import negative_loss
-from dutlab.methods.ports import Flow, Offer, Outcome
+from dutlab.methods.ports import Offer, Outcome
 from dutlab.spec.generators import GeneratorModel
 from dutlab.spec.generators.trex import TrexModel
 from dutlab.spec.mixes import sizes_in_words
@@ -139,18 +140,18 @@ class Trex:
         source = 2 * list(self._place.testbed.links).index(direction.link)
         return (source + 1, source) if direction.is_back else (source, source + 1)
 
-    def _of_receiver(self, direction: Direction, found: Mapping[str, Any]) -> list[Doubt]:
+    def _of_receiver(self, direction: Direction, totals: Mapping[str, Any]) -> list[Doubt]:
         """Return doubts about frames that the receiving port missed, or does not count."""
-        missed = found["ports"][str(self._port_numbers(direction)[1])].get("ierrors")
+        missed = totals["ports"][str(self._port_numbers(direction)[1])].get("ierrors")
         if missed is None:
             return [Doubt(DoubtKind.TOOL_INCOMPLETE, "TRex does not count what its receiver missed (ierrors)", direction.name)]
         return [Doubt(DoubtKind.RX_DROPPED, f"{missed} frames", direction.name)] if missed else []
 
-    def _flow(self, direction: Direction, offer: Offer, found: Mapping[str, Any], raw: Mapping[str, bytes]) -> Flow:
+    def _flow(self, direction: Direction, offer: Offer, totals: Mapping[str, Any], raw: Mapping[str, bytes]) -> Flow:
         """Return the flow of a direction. Raises ToolFailed if the counters of its ports are missing."""
         tx, rx = self._port_numbers(direction)
         try:
-            sender, receiver, seconds = found["ports"][str(tx)], found["ports"][str(rx)], float(found["seconds"])
+            sender, receiver, seconds = totals["ports"][str(tx)], totals["ports"][str(rx)], float(totals["seconds"])
             sent, sent_bytes = int(sender["opackets"]), int(sender["obytes"])
             came = int(receiver["ipackets"]) + int(receiver.get("ierrors") or 0)
         except (KeyError, TypeError, ValueError) as e:
@@ -307,9 +308,9 @@ def _object(line: bytes) -> Mapping[str, Any]:
     return document if isinstance(document, dict) else {}
 
 
-def _number(found: Mapping[str, Any], name: str, host: str, raw: Mapping[str, bytes]) -> float:
+def _number(document: Mapping[str, Any], name: str, host: str, raw: Mapping[str, bytes]) -> float:
     """Return a number of the reply. Raises ToolFailed that names a missing one."""
     try:
-        return float(found[name])
+        return float(document[name])
     except (KeyError, TypeError, ValueError) as e:
         raise ToolFailed(f"its answer has no {name}: {e!r}", tool=TOOL, host=host, raw=raw) from e

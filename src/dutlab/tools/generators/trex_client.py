@@ -66,6 +66,7 @@ class Conversation:
         senders = [direction["tx"] for direction in directions]
         ports = sorted(set(senders) | {direction["rx"] for direction in directions})
         self.client.reset(ports=ports)  # no traffic, no streams, counters at 0
+        self.client.clear_events()  # TRex keeps all warnings since it was connected, as that the ports were taken by force
         self.client.set_port_attr(ports=ports, promiscuous=True)
         for direction in directions:
             self.client.add_streams(self.streams(direction), ports=[direction["tx"]])

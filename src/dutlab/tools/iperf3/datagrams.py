@@ -83,8 +83,8 @@ async def send(near: DatagramEnd, far: DatagramEnd, datagrams: Datagrams, *, nam
     try:
         return read_ends(client, served, datagrams.length, raw)
     except UnreadableError as e:
-        said = client.complaint
-        raise ToolFailed(f"{name}: {e}{f'; on stderr: {said}' if said else ''}", tool=TOOL, host=near.host.name, raw=raw) from e
+        complaint = client.complaint
+        raise ToolFailed(f"{name}: {e}{f'; on stderr: {complaint}' if complaint else ''}", tool=TOOL, host=near.host.name, raw=raw) from e
 
 
 def read_ends(client: Done, server: Done, length: int, raw: Mapping[str, bytes]) -> Sent:
@@ -106,12 +106,12 @@ def read_ends(client: Done, server: Done, length: int, raw: Mapping[str, bytes])
     return _without_warm_up(Sent(sent, came // length, out_of_order, float(seconds), raw, repairs), document, server)
 
 
-def _without_warm_up(found: Sent, document: Mapping[str, Any], server: Done) -> Sent:
+def _without_warm_up(sent: Sent, document: Mapping[str, Any], server: Done) -> Sent:
     server_counts = _seen_by(server) if number(member(member(document, "start"), "test_start"), "omit") else {}
     packets, missed = number(server_counts, "packets"), server_counts.get("lost_packets")
     if not packets or not isinstance(missed, int):
-        return found
-    return replace(found, received=round(found.sent * (1 - min(1.0, max(0, missed) / packets))))
+        return sent
+    return replace(sent, received=round(sent.sent * (1 - min(1.0, max(0, missed) / packets))))
 
 
 def _seen_by(server: Done) -> Mapping[str, Any]:

@@ -256,7 +256,7 @@ def _came_nothing(sent: Mapping[str, Any], received: Mapping[str, Any]) -> bool:
 
 
 def _unsure_before_3_11(lost: float, jitter_ms: float | None, omits: float | None) -> list[str]:
-    """Return what is unsure in the report of a client that sent."""
+    """Return the doubtful parts in the report of a client that sent."""
     if lost:
         return ["this iperf3 counts datagrams lost in the warm-up (-O) as lost"] if omits else []
     return [] if jitter_ms else ["its jitter is exactly 0: before 3.11 iperf3 prints this report also if nothing arrived"]

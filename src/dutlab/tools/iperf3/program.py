@@ -66,7 +66,7 @@ async def listen(
 
 
 async def run_client(host: Host, argv: Sequence[str], *, timeout_s: float, name: str, lets: str) -> Done:
-    """Run a client to its end, with any status. `name` is what it measures; `lets` is what the link must let through.
+    """Run a client to its end, with any status. `name` is the measured link; `lets` names the packets that the link must let through.
 
     Raises ToolFailed if it does not end in time, ToolMissing, HostError.
     """

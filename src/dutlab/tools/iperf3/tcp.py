@@ -19,7 +19,7 @@ from ipaddress import IPv4Interface, IPv6Network
 
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import ToolFailed
-from dutlab.events import Tell, nobody
+from dutlab.events import Tell, no_observer
 from dutlab.hosts.host import Done, Host, Process
 from dutlab.hosts.programs import all_there, versions_of
 from dutlab.hosts.running import together
@@ -119,7 +119,7 @@ class Iperf3:
         hosts: Mapping[str, Host],
         testbed: Testbed,
         cpus: Mapping[str, Sequence[int]],
-        tell: Tell = nobody,
+        tell: Tell = no_observer,
         numbered_links: Sequence[str] = (),
         *,
         nat64: IPv6Network | None = None,
@@ -223,8 +223,8 @@ class Iperf3:
             result = json_output.parse(client.stdout)
             back = json_output.parse(client.stdout, back=True) if setting.ways is Directions.BOTH else None
         except UnreadableError as e:
-            said = client.complaint
-            why = f"link {test.name}: {e}{f'; on stderr: {said}' if said else ''}"
+            complaint = client.complaint
+            why = f"link {test.name}: {e}{f'; on stderr: {complaint}' if complaint else ''}"
             if (other := json_output.error_in(served.stdout)) is not None:
                 why += f"; the server reports: {other}"
             raise ToolFailed(why, tool=TOOL, host=near.host.name, raw=_raw(test.name, client, served)) from e

@@ -78,8 +78,8 @@ class TextLine:
     @property
     def retransmits(self) -> int | None:
         """Retransmits; None for a receiver, and on a system that does not report them (Windows)."""
-        found = _RETRANSMITS.match(self.rest)
-        return int(found[1]) if found else None
+        match = _RETRANSMITS.match(self.rest)
+        return int(match[1]) if match else None
 
 
 def unstamped(text: str) -> str:

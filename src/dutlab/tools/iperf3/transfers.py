@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from dutlab.doubts import Doubt, DoubtKind
 from dutlab.errors import ToolFailed
-from dutlab.events import Tell, nobody
+from dutlab.events import Tell, no_observer
 from dutlab.hosts.host import Done, Host
 from dutlab.methods.transfer_ports import TransferLoad, TransferReading, TransferReport
 from dutlab.spec.testbed import Testbed
@@ -30,7 +30,7 @@ _DIRECTION: Mapping[Directions, Direction] = {Directions.FORWARD: "forward", Dir
 class Iperf3Transfers:
     """Transfers by iperf3. Arguments as in Iperf3."""
 
-    def __init__(self, hosts: Mapping[str, Host], testbed: Testbed, cpus: Mapping[str, Sequence[int]], tell: Tell = nobody) -> None:
+    def __init__(self, hosts: Mapping[str, Host], testbed: Testbed, cpus: Mapping[str, Sequence[int]], tell: Tell = no_observer) -> None:
         self._iperf3 = Iperf3(hosts, testbed, cpus, tell)
 
     async def carry_out(self, load: TransferLoad) -> TransferReport:

@@ -80,9 +80,9 @@ def _sampled(count: int) -> Sequence[int]:
     return sorted({round(n * (count - 1) / (SAMPLES - 1)) for n in range(SAMPLES)})
 
 
-def _astray(said: Sequence[str], asked: Sequence[IPv4Address | IPv6Address], way: str) -> Iterator[str]:
+def _astray(lines: Sequence[str], asked: Sequence[IPv4Address | IPv6Address], way: str) -> Iterator[str]:
     """Yield the answers of `ip route get` for addresses that do not go `way`."""
-    answers = {words[0]: line for line in said if (words := line.split()) and words[0] != "cache"}
+    answers = {words[0]: line for line in lines if (words := line.split()) and words[0] != "cache"}
     for address in asked:
         line = answers.get(str(address), "no answer")
         if way not in f"{line} ".replace(" from ::", ""):
@@ -101,7 +101,7 @@ UPDATES_METRIC = 4242
 
 
 class RouteUpdates:
-    """A methods.ports.Beside: step n turns all networks to the link's sink if n is even, to its source if it is odd.
+    """A methods.dut_ports.ConcurrentWork: step n turns all networks to the link's sink if n is even, to its source if it is odd.
 
     No routing protocol is used: a kernel without a daemon would drop its frames. Commands change the kernel as a daemon would.
     """

@@ -32,11 +32,11 @@ def watched(command: str) -> str:
     return f"{{ dutlab_left=$( {{ {inner}; printf '\\000ended %d\\n' \"$?\" >&3; }} ); }} 3>&1"
 
 
-def take_status(said: bytearray, since: int) -> int | None:
+def take_status(output: bytearray, since: int) -> int | None:
     """Take the status that `watched` prints out of the output; None while it is not there. Text before `since` was searched already."""
-    match = _STATUS.search(said, max(0, since - _LONGEST_STATUS))
+    match = _STATUS.search(output, max(0, since - _LONGEST_STATUS))
     if match is None:
         return None
     status = int(match[1])
-    del said[match.start() : match.end()]
+    del output[match.start() : match.end()]
     return status

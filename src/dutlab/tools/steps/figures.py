@@ -127,8 +127,8 @@ def _udp_summary(lines: Sequence[TextLine], intervals: Sequence[TextLine], *, is
     """Yield the summary of iperf3 before 3.2: the sent rate, and the receiver's counts. A server does not know the sent rate."""
     whole = [line for line in lines if line.stream == SUM] or lines
     of_streams = {line.stream for line in whole}
-    told = [line.datagrams for line in whole if line.datagrams is not None]
-    total, lost, sent_bps = sum(d.total for d in told), sum(d.lost for d in told), sum(line.bps for line in whole)
+    datagrams = [line.datagrams for line in whole if line.datagrams is not None]
+    total, lost, sent_bps = sum(d.total for d in datagrams), sum(d.lost for d in datagrams), sum(line.bps for line in whole)
     if sent_bps > 0:
         yield "sent_bps", sent_bps
         if is_server:  # a sender does not know what arrived
@@ -136,7 +136,7 @@ def _udp_summary(lines: Sequence[TextLine], intervals: Sequence[TextLine], *, is
         yield "goodput_bps", sent_bps * (1 - lost / total) if total else 0.0
     elif (came := [mean_bps([i for i in intervals if i.stream == stream]) for stream in of_streams]) and None not in came:
         yield "goodput_bps", sum(bps for bps in came if bps is not None)
-    yield "jitter_ns", fmean(d.jitter_ns for d in told)
+    yield "jitter_ns", fmean(d.jitter_ns for d in datagrams)
     if total:
         yield "loss_ratio", lost / total
 
@@ -156,11 +156,11 @@ def _iperf_summary(test: Mapping[tuple[str, str], list[TextLine]], *, is_server:
         again = [line.retransmits for line in whole if line.retransmits is not None]
         if side == "sender" and again:
             sums[way_figure(way, "retransmits")] = float(sum(again))
-        told = [line.datagrams for line in whole if line.datagrams is not None]
-        if side != "sender" and told:
-            sums[way_figure(way, "jitter_ns")] = fmean(d.jitter_ns for d in told)
-            if total := sum(d.total for d in told):
-                sums[way_figure(way, "loss_ratio")] = sum(d.lost for d in told) / total
+        datagrams = [line.datagrams for line in whole if line.datagrams is not None]
+        if side != "sender" and datagrams:
+            sums[way_figure(way, "jitter_ns")] = fmean(d.jitter_ns for d in datagrams)
+            if total := sum(d.total for d in datagrams):
+                sums[way_figure(way, "loss_ratio")] = sum(d.lost for d in datagrams) / total
     if is_server:  # before 3.2 it prints 0 for the side that it does not know
         for way in (None, Way.BACK):
             one, other = (sums.get(way_figure(way, name)) for name in ("sent_bps", "goodput_bps"))

@@ -185,7 +185,7 @@ class Lane:
             self.left.append(left)
 
     def _begun(self, place: int, now_s: float) -> StepDone:
-        output = self.gate.said if self.gate and place == 1 else b""
+        output = self.gate.output if self.gate and place == 1 else b""
         return StepDone(self.host.name, self.phase, place, self.steps[place - 1], now_s, 0.0, None, output)
 
     def _lost(self, place: int, why: str) -> None:
