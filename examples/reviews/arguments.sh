@@ -4,6 +4,7 @@ twins=
 [ "${1:-}" != --twins ] || { twins=1; shift; }
 [ $# = 1 ] || { echo "usage: $0 [--twins] OUT" >&2; exit 2; }
 dutlab=${DUTLAB:-dutlab}
+PATH=$PATH:$here/../../../.venv/bin # where `make build` puts it
 command -v "${dutlab%% *}" >/dev/null || { echo "$0: no command $dutlab: put it on PATH, or name it in DUTLAB" >&2; exit 127; }
 [ -z "$twins" ] || [ "$(id -u)" = 0 ] || { echo "$0: twins need root: their labs are network namespaces" >&2; exit 1; }
 published=$here/../../published

@@ -37,6 +37,7 @@ from dutlab.store.record import DoubtRecord, TrialRecord
 from dutlab.store.run_folder import RunFolder
 from dutlab.workloads import main_figures
 from golden import Golden
+from run_records import new_run, trial_record
 
 PUBLISHED = Path(__file__).parents[2] / "examples" / "published"
 
@@ -162,6 +163,17 @@ def test_every_link_of_a_matrix_of_hosts_is_in_the_answer(tmp_path: Path) -> Non
     assert len(answer.tables) == 2 and all(t.shaded for t in answer.tables)
     assert "link a" in answer.tables[0].title + answer.tables[1].title and "link b" in answer.tables[0].title + answer.tables[1].title
     assert len(answer.fast) == 2
+
+
+def test_goodput_to_the_dut_and_to_the_sink_are_different_rows_of_the_answer(tmp_path: Path) -> None:
+    cells = [cell_of("iperf3", links=("a", "b"), server=server) for server in ("", "dut")]
+    run = new_run(tmp_path, cells)
+    for number, (cell, goodput_bps) in enumerate(zip(cells, (7.5e9, 16.8e9), strict=True), 1):
+        run.write_trial(trial_record(number, cell, {"a+b": {"goodput_bps": goodput_bps}}), {})
+    answer = gather(run.path, run.path).answer
+    (table,) = answer.tables
+    assert len(table.rows) == 2 and len({row.cells for row in table.rows}) == 2
+    assert "16.80 Gb/s" in answer.fast[0] and "to dut" in answer.fast[0]
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from itertools import product
+from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
@@ -17,9 +18,10 @@ from dutlab.report.model.table import Figure
 from dutlab.report.model.words import latency_text
 from dutlab.report.plots.curve_plot import curve_plot
 from dutlab.report.sections.fio import percentile_of, section
+from dutlab.report.write import write_publication
 from dutlab.spec.workloads.fio import FioSetting
 from dutlab.store.record import TrialRecord
-from run_records import trial_record
+from run_records import new_run, trial_record
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
 NO_SAMPLES = cast("ReadRun", SimpleNamespace(run=SimpleNamespace(samples_path=lambda trial: None)))
@@ -122,3 +124,19 @@ def test_jobs_alone_have_a_curve_and_no_table_of_their_own() -> None:
     found = section(NO_SAMPLES, groups, ["raw"], NoteBook(groups))
     assert [c.x for c in found.curves] == ["jobs", "jobs"]
     assert not [t for t in found.tables if t.slug.startswith("fio-grid")]
+
+
+def test_a_storage_test_prints_one_rate_and_the_mean_latency_of_each_job_and_draws_depth_and_jobs(tmp_path: Path) -> None:
+    groups = grid("raid5", (1, 4), (1, 2))
+    run = new_run(tmp_path, [g.cell for g in groups])
+    for number, group in enumerate(groups, 1):
+        figures = {
+            "server:d1": {**group.records[0].figures["server:d1"], "bytes_per_s.read": 1e6, "clat_p99_ns.read": 9e6, "fio_cpu_cores": 0.5}
+        }
+        run.write_trial(trial_record(number, group.cell, figures), {})
+    written = {p.name: p.read_text() for p in write_publication([run.path], style="storage", formats=("csv", "html"), out=tmp_path / "out")}
+    rows = [line.split(",") for line in written["storage-workloads.csv"].splitlines()[1:]]
+    assert len(rows) == len(groups) and all("IOPS" in row and "MB/s" not in row for row in rows)
+    assert {row[-2] for row in rows} == {"1000.0"}, "the mean latency in microseconds, not that of 99 %"
+    assert any(name.startswith("storage-fio-grid") for name in written)
+    assert written["storage.html"].count("<figure") >= 2

@@ -9,19 +9,19 @@ import pytest
 from cells import cell_of
 from dutlab.report.gather import gather
 from dutlab.report.model.table import Figure
+from dutlab.report.write import write_publication
 from run_records import new_run, trial_record
 
 HOSTS = ("pc1", "pc2")
 
 
-def run_with(runs, goodput_bps, path_mtu, *, port_mtu=9000, speed=10e9):
-    """A run of both pairs on a segment: its goodput, its path MTU and the MTU of both ports."""
-    pairs = [HOSTS, HOSTS[::-1]]
+def run_with(runs, goodput_bps, path_mtu, *, port_mtu=9000, speed=10e9, pairs=(HOSTS, HOSTS[::-1])):
+    """A run of both pairs on a segment, in this order: its goodput, its path MTU and the MTU of both ports."""
     cells = [cell_of("matrix", mode="as-found", links=("lan",), tool="iperf3", client=a, server=b, duration_s=5) for a, b in pairs]
     cells.append(cell_of("path-mtu", mode="as-found", links=("lan",), tool="ping"))
     resolved = {
         "experiment": {"name": "x", "factors": {"mode": ["as-found"]}},
-        "testbed": {"name": "home", "links": {"lan": {"speed": speed, "segment": [{"host": h, "interface": "eth0"} for h in HOSTS]}}},
+        "testbed": {"name": "home", "links": {"lan": {"speed": speed, "segment": [f"{h}:eth0" for h in HOSTS]}}},
         "command": ["dutlab", "run"],
     }
     run = new_run(runs, cells, resolved=resolved)
@@ -62,3 +62,12 @@ def test_without_a_speed_or_without_packets_there_is_no_verdict_of_the_line(tmp_
     assert all(str(row.cells[-1]).startswith("not known") for row in section.tables[0].rows)
     resolved = json.loads((path / "resolved.json").read_text())
     assert resolved["testbed"]["links"]["lan"]["speed"] is None
+
+
+def test_pairs_are_in_the_order_of_the_hosts_whatever_the_order_of_the_trials(tmp_path):
+    run = run_with(tmp_path / "runs", 1e9, 1500, pairs=(HOSTS[::-1], HOSTS))
+    written = {path.name: path.read_text() for path in write_publication([run], style="matrix", formats=("csv",), out=tmp_path / "out")}
+    assert written.keys() >= {"matrix-pairs.csv", "matrix-packets.csv"}
+    for name in ("matrix-pairs.csv", "matrix-packets.csv"):
+        assert [tuple(line.split(",")[:2]) for line in written[name].splitlines()[1:]] == [HOSTS, HOSTS[::-1]], name
+    assert "1500" in written["matrix-packets.csv"]

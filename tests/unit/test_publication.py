@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from cells import cell_of
 from dutlab.analysis.limited.finding import LimitCause
 from dutlab.cli.main import dutlab
 from dutlab.errors import InputError
@@ -21,6 +22,7 @@ from dutlab.interop.figure_table import imported
 from dutlab.interop.fio_run import imported as fio_trials
 from dutlab.interop.imported_run import ImportOptions, write_imported
 from dutlab.report.gather import gather
+from dutlab.report.model.run_tables import limit_tables
 from dutlab.report.model.table import Figure
 from dutlab.report.model.words import rates_in
 from dutlab.report.write import write_publication, write_report
@@ -29,6 +31,7 @@ from dutlab.units import BpsL1
 from dutlab.workloads import settable
 from import_files import FIO
 from refusal import refusals
+from run_records import new_run, trial_record
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES, DATA = ROOT / "examples" / "published", ROOT / "tests" / "data"
@@ -373,3 +376,24 @@ def test_the_figures_of_a_style_are_pictures_too(tmp_path):
 def test_a_ramps_publication_names_the_least_and_the_most_of_each_load(tmp_path):
     answers = publication_of([run_of(tmp_path, "apu6-loadtest.csv", ImportOptions())], "loadtest")["answers"]
     assert len(answers) == 2 and "openbsd" in answers[0] and "danos" in answers[0] and "linux" in answers[1]
+
+
+def test_each_verdict_names_the_levels_that_tell_its_result_from_the_others(tmp_path):
+    run = run_of(tmp_path, "apu2-openbsd.csv", ImportOptions(BpsL1(1e9)))
+    report = gather(run, run)
+    (table,) = limit_tables(report.limits, report.trials)
+    abouts = [(row.label, row.cells[0]) for row in table.rows]
+    assert len(set(abouts)) == len(abouts) == len(report.limits) > 1
+    assert any("setperf 100" in str(about) for _, about in abouts)
+
+
+def test_a_measured_factor_experiment_is_one_table_with_a_column_for_each_factor(tmp_path):
+    levels = [("nat", "9000"), ("router", "1500"), ("nat", "1500"), ("router", "9000")]  # shuffled
+    cells = [cell_of("iperf3", mode=mode, factors={"mtu": mtu}, streams=1, duration_s=3) for mode, mtu in levels]
+    resolved = {"experiment": {"name": "x", "factors": {"mode": ["router", "nat"], "mtu": [1500, 9000]}}, "testbed": {"name": "sim"}}
+    run = new_run(tmp_path, cells, resolved=resolved | {"command": ["dutlab", "run"]})
+    for number, cell in enumerate(cells, 1):
+        run.write_trial(trial_record(number, cell, {"a": {"goodput_bps": number * 1e9}}), {})
+    head, *rest = rows(written([run.path], "table", tmp_path / "out")["table-iperf3.csv"])
+    assert head[:2] == ["mode", "mtu"] and "streams" not in head
+    assert [tuple(row[:2]) for row in rest] == [("router", "1500"), ("router", "9000"), ("nat", "1500"), ("nat", "9000")]

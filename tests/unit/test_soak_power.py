@@ -344,8 +344,10 @@ def test_a_review_prints_the_watts_of_each_state_as_the_published_one_did(tmp_pa
     of = cell(phases=states)
     imported = [Imported(of, carried(Device(), of), {})]
     folder = write_imported(tmp_path, "x", imported, command=(), now=NOW).path
-    made = write_publication([folder], style="review", formats=("csv",), out=tmp_path / "out")
-    (path,) = [path for path in made if "soak-power" in path.name]
+    made = {path.name: path for path in write_publication([folder], style="review", formats=("csv", "html"), out=tmp_path / "out")}
+    path = made["review-soak-power.csv"]
+    assert "heat" in made["review-soak-power-heat.csv"].read_text()
+    assert "The whole course" in made["review.html"].read_text()
     assert [line.split(",")[:2] for line in path.read_text().split()] == [head, *printed]
 
 

@@ -137,7 +137,7 @@ def test_verdicts_checks_facts_and_trials_without_a_result_are_tables_of_the_one
     page, text = (p.read_text() for p in write_report([run], formats=("html", "md"), out=tmp_path))
     report = gather(run, tmp_path)
     tables = (
-        *limit_tables(report.limits),
+        *limit_tables(report.limits, report.trials),
         *unsuccessful_tables(report.unsuccessful),
         *check_tables(report.conditions.checks),
         *fact_tables(report.conditions.facts, report.conditions.hosts),

@@ -87,7 +87,7 @@ def print_report(runs: Sequence[Path], *, width: int, colour: bool, verbose: boo
             yield from _wrapped(words, width)
         of_sections = (table for section in r.sections for table in section.tables)
         of_run = (
-            *limit_tables(r.limits),
+            *limit_tables(r.limits, r.trials),
             *unsuccessful_tables(r.unsuccessful),
             *check_tables(r.conditions.checks),
             *fact_tables(r.conditions.facts, r.conditions.hosts),

@@ -210,7 +210,7 @@ def own_words(cells: Iterable[Cell]) -> OwnWords:
         same_names = alike_names(cell.setting for cell in same)
         for cell in same:
             hosts = " to ".join(host for end, host in zip(_ENDS, cell.setting.ends, strict=False) if end not in same_names)
-            words = setting_words(cell.setting, without={*same_names, *_ENDS})
+            words = setting_words(cell.setting, without={*same_names, *(_ENDS if cell.setting.ends else ())})
             words_by_key[key_of(cell)] = ", ".join(filter(None, (hosts, words)))
     return words_by_key
 

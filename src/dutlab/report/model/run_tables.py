@@ -16,22 +16,40 @@ MOST_NAMED = 12
 """Largest number of trials that one row names."""
 
 
-def limit_tables(rows: Sequence[LimitRow]) -> tuple[Table, ...]:
-    """Return a table with a verdict per result and its evidence; none without rows."""
+def limit_tables(rows: Sequence[LimitRow], trials: Sequence[TrialLine]) -> tuple[Table, ...]:
+    """Return a table with a verdict per result and its evidence; none without rows. `trials` have the settings that tell results apart."""
+    abouts = _told_apart(rows, trials)
     units = {name: unit_for(name, [row.value for row in rows if row.figure == name]) for name in {row.figure for row in rows}}
     columns = (Column("what"), Column("figure", align="right"), *map(Column, ("verdict", "sure", "because", "next experiment")))
     return _one(
         "limits",
         f"{plural(len(rows), 'verdict')} with evidence",
         columns,
-        [_limit(row, units[row.figure]) for row in rows],
+        [_limit(row, about, units[row.figure]) for row, about in zip(rows, abouts, strict=True)],
         folded=len(rows) > MOST_OPEN,
     )
 
 
-def _limit(row: LimitRow, unit: Unit) -> Row:
+def _told_apart(rows: Sequence[LimitRow], trials: Sequence[TrialLine]) -> list[str]:
+    """Return what each row is about; rows that would be alike have the settings in which they differ."""
+    abouts, alike = [_about(row) for row in rows], dict[tuple[str, str], list[int]]()
+    for n, (row, about) in enumerate(zip(rows, abouts, strict=True)):
+        alike.setdefault((row.label, about), []).append(n)
+    asked = {t.number: t.asked.split(", ") for t in trials}
+    for places in (of for of in alike.values() if len(of) > 1):
+        settings = [asked.get(rows[n].trials[0], []) if rows[n].trials else [] for n in places]
+        shared = set[str]().union(*settings).intersection(*settings)
+        for n, words in zip(places, settings, strict=True):
+            abouts[n] = ", ".join([abouts[n], *(w for w in words if w not in shared and w.lower() != rows[n].size.lower())])
+    return abouts
+
+
+def _about(row: LimitRow) -> str:
     size = f"{row.size} bytes" if row.size.isdigit() else row.size
-    what = ", ".join(filter(None, (row.workload, size, row.where if row.links else "")))
+    return ", ".join(filter(None, (row.workload, size, row.where if row.links else "")))
+
+
+def _limit(row: LimitRow, what: str, unit: Unit) -> Row:
     verdict = f"{row.words} (also fits: {', '.join(row.others)})" if row.others else row.words
     return Row(row.label, (what, unit.text(row.value), verdict, row.confidence, row.because, row.next_experiment))
 

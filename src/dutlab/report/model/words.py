@@ -236,6 +236,8 @@ class _Value:
     def __format__(self, spec: str) -> str:
         if spec == "pps":
             return pps_text(float(self.value or 0))
+        if spec == "bps":
+            return unit_for("goodput_bps", [float(self.value or 0)]).text(float(self.value or 0))
         if not isinstance(self.value, float):
             return str(self.value)
         return grouped(f"{self.value:.0f}") if abs(self.value) >= _LONG else f"{self.value:g}"

@@ -114,7 +114,7 @@ def _tables(tables: Iterable[Table], r: RunReport) -> Iterable[str]:
 def _limits(r: RunReport) -> Iterable[str]:
     if r.limits:
         yield "## What limited it"
-        yield from _tables(limit_tables(r.limits), r)
+        yield from _tables(limit_tables(r.limits, r.trials), r)
 
 
 def _watched(r: RunReport) -> Iterable[str]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from dutlab.report.model.figures import value_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.run_report import ReadRun, RunReport
 from dutlab.report.model.table import Cell, Column, Figure, Row, Table
 from dutlab.report.model.words import COUNT, Unit, chosen_rate
-from dutlab.report.pages.publication import Contents, label_words
+from dutlab.report.pages.publication import Contents, label_words, run_words
 from dutlab.report.sections.matrix import hosts_of, pair_of, variant_of
+from dutlab.report.sections.pairs import PAIRS
 from dutlab.store.read import hosts_along
 
 _GOODPUT = Unit("Gb/s", 1e9, 2)
@@ -21,7 +23,7 @@ BEFORE_AND_AFTER = 2
 
 
 def contents(reads: Sequence[ReadRun], reports: Sequence[RunReport]) -> Contents:
-    """Return a table of pairs with columns for each run and mode, the oldest run first, then a heat map of each."""
+    """Return a table of pairs with columns for each run and mode, the oldest run first, a heat map of each, and what limits each pair."""
     variants = [(name, read, of_pair) for read in reads for label in read.labels for name, of_pair in _variants(read, label, reads)]
     if not variants:
         return Contents((), (), {})
@@ -30,7 +32,16 @@ def contents(reads: Sequence[ReadRun], reports: Sequence[RunReport]) -> Contents
         words = (*_change_words(variants), *words)
     every = (_value(g, read, "goodput_bps") for _, read, of_pair in variants for g in of_pair.values())
     darkest = max((v.median for v in every if isinstance(v, Figure)), default=None)
-    return Contents(words, (_list(variants), *(_map(name, read, of_pair, darkest) for name, read, of_pair in variants)), {})
+    maps = (_map(name, read, of_pair, darkest) for name, read, of_pair in variants)
+    return Contents(words, (_list(variants), *maps, *_verdicts(reports)), {})
+
+
+def _verdicts(reports: Sequence[RunReport]) -> Iterator[Table]:
+    """Yield the table of each run that measured the largest packet of each pair too."""
+    for number, report in enumerate(reports, start=1):
+        for table in (t for s in report.sections if s.slug == PAIRS for t in s.tables):
+            title = f"{run_words(report, reports)}{table.title[0].lower()}{table.title[1:]}" if len(reports) > 1 else table.title
+            yield replace(table, slug=f"packets-{number}" if len(reports) > 1 else "packets", title=title)
 
 
 def _list(matrices: Sequence[tuple[str, ReadRun, dict[Pair, Group]]]) -> Table:
@@ -46,7 +57,7 @@ def _list(matrices: Sequence[tuple[str, ReadRun, dict[Pair, Group]]]) -> Table:
     ratios = _ratios(matrices)
     heads += [Column("change", name="ratio", align="right")] if ratios is not None else []
     rows = []
-    for pair in dict.fromkeys(pair for _, _, of_pair in matrices for pair in of_pair):
+    for pair in _in_order(matrices):
         cells: list[Cell] = []
         for _, read, of_pair in matrices:
             cells += [_value(of_pair.get(pair), read, "goodput_bps"), _value(of_pair.get(pair), read, "retransmits")]
@@ -54,6 +65,14 @@ def _list(matrices: Sequence[tuple[str, ReadRun, dict[Pair, Group]]]) -> Table:
             cells.append(f"{ratios[pair]:.2f} ×" if pair in ratios else "")
         rows.append(Row("", (*pair, *cells)))
     return Table("pairs", "Goodput between every two hosts, one pair at a time", tuple(heads), tuple(rows), first="")
+
+
+def _in_order(matrices: Sequence[tuple[str, ReadRun, dict[Pair, Group]]]) -> list[Pair]:
+    """Return the pairs in the order of the testbed's hosts, not of the trials; those of imported runs in the order of their file."""
+    ways = [hosts_along(read.resolved) for _, read, _ in matrices]
+    place = {host: n for n, host in enumerate(dict.fromkeys(host for way in ways for host in way))}
+    pairs = dict.fromkeys(pair for _, _, of_pair in matrices for pair in of_pair)
+    return sorted(pairs, key=lambda pair: [place.get(host, len(place)) for host in pair])
 
 
 def _ratios(matrices: Sequence[tuple[str, ReadRun, dict[Pair, Group]]]) -> dict[Pair, float] | None:

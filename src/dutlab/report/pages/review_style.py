@@ -1,9 +1,10 @@
-"""Tables as in reviews of firewall appliances: goodput by mode and link, share of the first mode, frame rates by size, watts by state."""
+"""Tables as in reviews of firewall appliances: goodput by mode and link, shares of the first mode, rates by size, watts and heat."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from dutlab.report.model.run_report import ReadRun, RunReport
 from dutlab.report.model.table import Cell, Column, Figure, Row, Table
@@ -13,7 +14,7 @@ from dutlab.report.pages.specification import diagrams_of, specification_tables
 from dutlab.report.plots.curve_plot import curve_plot
 from dutlab.report.plots.of_report import plots_of_table
 from dutlab.report.plots.plot import Plot
-from dutlab.report.sections.soak_power import ERROR, POWER, STATES
+from dutlab.report.sections.soak_power import ERROR, HEAT, POWER, STATES
 from dutlab.report.sections.sweep import RATE, SWEEP, rate_words
 
 _PLOTTED = ("kpps", "mbps-l1", "delivered", "latency-p50")
@@ -36,7 +37,10 @@ def contents(reads: Sequence[ReadRun], reports: Sequence[RunReport]) -> Contents
         over = tuple(p for s in r.sections if s.workload == SWEEP for c in s.curves if (p := curve_plot(c, r.labels)) is not None)
         if over and tables:
             plots[tables[-1].slug] = (*plots.get(tables[-1].slug, ()), *over)
-        tables += [_states(prefix, t) for s in r.sections for t in s.tables if t.slug == STATES]
+        for section, states in ((s, t) for s in r.sections for t in s.tables if t.slug == STATES):
+            answers += [f"{run_words(r, reports)}{words}" for words in section.answer]
+            tables += [_states(prefix, states), *(_heat(prefix, t) for t in section.tables if t.slug == HEAT)]
+            plots[tables[-1].slug] = tuple(p for c in section.curves if (p := curve_plot(c, r.labels)) is not None)
         tables += (specification := specification_tables(prefix, r))
         plots |= {specification[-1].slug: diagrams_of(r)} if specification else {}
     return Contents(tuple(answers), tuple(tables), plots)
@@ -90,6 +94,14 @@ def _sizes(prefix: str, table: Table) -> Table:
         rows.append(Row("", (size, *(row_of[m, size].cells[at] for m in modes), *ceiling)))
     title = f"{rate_words(table)}, link {table.rows[0].links}"
     return Table(f"{prefix}{table.slug}-sizes", title, tuple(columns), tuple(rows), asked=f"{table.asked}. Sizes with FCS", first="")
+
+
+def _heat(prefix: str, table: Table) -> Table:
+    """Return the table of temperatures; its modes are a column, if it has several."""
+    several = len({row.label for row in table.rows}) > 1
+    rows = [Row("", (*([row.label] if several else []), *row.cells)) for row in table.rows]
+    columns = (*([Column("mode")] if several else []), *table.columns)
+    return replace(table, slug=f"{prefix}{table.slug}", columns=columns, rows=tuple(rows), first="")
 
 
 def _states(prefix: str, table: Table) -> Table:

@@ -6,6 +6,7 @@ Each row has its own unit, so cells are text: the published digits, or the figur
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from dutlab.measures import MeasureUnit, bare_name, measure_unit
 from dutlab.report.model.figures import value_of
@@ -16,8 +17,11 @@ from dutlab.report.model.words import alike_names, better_of, in_order, setting_
 from dutlab.report.pages.array_rows import HEALTHY, column_of, load_of, summary_rows
 from dutlab.report.pages.publication import Contents, label_words, run_words
 from dutlab.report.pages.specification import diagrams_of, specification_tables
+from dutlab.report.plots.curve_plot import curve_plot
 from dutlab.report.plots.plot import Plot
 from dutlab.report.sections.headline import compared
+from dutlab.spec.workloads.imported_setting import ImportedSetting
+from dutlab.spec.workloads.on_drives import options_of
 from dutlab.store.record import PUBLISHED
 from dutlab.subject import FigureName, figure_name
 
@@ -29,6 +33,8 @@ _SCALES: Mapping[object, str] = {
 _TIME_SCALES: Mapping[object, str] = {1.0: "ns", 1e3: "µs", 1e6: "ms"}
 _Text = tuple[str, tuple[str, str]]
 """Digits, and (parameter, unit) from the figure's name."""
+_CURVES, _GRID = ("fio-depth-", "fio-jobs-"), "fio-grid"
+"""Slugs of the curves and shaded tables over depth and jobs (dutlab.report.sections.fio)."""
 _NONE: _Text = ("", ("", ""))
 _RATES = {MeasureUnit.IOPS, MeasureUnit.BYTES_PER_S}
 _TIMES = ("latency_ns", "lat_p99_ns", "clat_p99_ns", "clat_mean_ns")
@@ -46,6 +52,9 @@ _TOLD = {
     "host_cpu_cores",
 }
 """Further figures that such tests print."""
+_HEADS = {"clat_mean_ns": "mean latency", "clat_p99_ns": "latency of 99 %", "lat_p99_ns": "latency of 99 %"}
+_OF_ROWS = (MeasureUnit.IOPS, MeasureUnit.BYTES_PER_S)
+"""Rates that tests of drives print: of random access, and of sequential access."""
 
 
 def contents(reads: Sequence[ReadRun], reports: Sequence[RunReport]) -> Contents:
@@ -59,7 +68,13 @@ def contents(reads: Sequence[ReadRun], reports: Sequence[RunReport]) -> Contents
         tables += [_arrays(prefix, comparable, read)] if comparable else []
         fast += [f"{run_words(report, reports)}{line}" for line in _fastest(comparable, read) or report.answer.fast]
         rest = [g for g in groups if not any(g in same for _, same in comparable)]
-        tables += [_workloads(prefix, rest, read)] if rest else []
+        if rest:
+            tables.append(_workloads(prefix, rest, read))
+            tables += [
+                replace(t, slug=f"{prefix}{t.slug}") for s in report.sections for t in s.tables if t.shaded and t.slug.startswith(_GRID)
+            ]
+            curves = [c for s in report.sections for c in s.curves if c.slug.startswith(_CURVES)]
+            plots[tables[-1].slug] = tuple(plot for c in curves if (plot := curve_plot(c, report.labels)) is not None)
         specification = specification_tables(prefix, report) if tables else ()
         tables += specification
         plots |= {specification[-1].slug: diagrams_of(report)} if specification else {}
@@ -97,7 +112,8 @@ def _arrays(prefix: str, comparable: Sequence[tuple[str, Sequence[Group]]], read
                 texts = [_text(of[label], name, read) if label in of else _NONE for label in shown]
                 parameter, unit = next((heading for _, heading in texts if heading[0]), ("", ""))
                 about = ", ".join(filter(None, (asked, state)))
-                row_label = f"{about}: {parameter.replace('_', ' ')}" if about else parameter
+                words = parameter.replace("_", " ").replace("clat mean", "mean latency")
+                row_label = f"{about}: {words}" if about else parameter
                 rows.append(Row("", (row_label, *(text for text, _ in texts), unit)))
     healthy = {label: [g for _, same in comparable for g in same if places[g.planned[0]] == (label, HEALTHY)] for label in shown}
     rows += [Row("", (parameter, *texts, unit)) for parameter, texts, unit in summary_rows(healthy, read.facts)]
@@ -114,13 +130,14 @@ def _workloads(prefix: str, groups: Sequence[Group], read: ReadRun) -> Table:
         groups = sorted(groups, key=lambda g: ([in_order(str(g.cell.params.get(k, ""))) for k in asked], len(g.cell.links), g.cell.links))
     loads = {g.planned[0]: load_of(g, read.facts) for g in groups}
     loaded = any(load is not None for load in loads.values())
-    rows = []
+    rows, times = [], set[str]()
     for g in groups:
         load = loads[g.planned[0]]
         texts = {name: _text(g, name, read) for name in _names(g)}
         for name, (text, (_, unit)) in texts.items():
             if measure_unit(name) in _RATES:
-                text_later, (_, unit_later) = _later(name, texts)
+                time, (text_later, (_, unit_later)) = _later(name, texts)
+                times |= {time} - {""}
                 params = (str(g.cell.params.get(k, "")) for k in asked)
                 drives = (g.cell.link_label,) if several else ()
                 busy = ("" if load is None else f"{load * 100:.3g}",) if loaded else ()
@@ -128,17 +145,18 @@ def _workloads(prefix: str, groups: Sequence[Group], read: ReadRun) -> Table:
     heads = (*(Column(k.replace("_", " "), name=k) for k in asked), *([Column("drives")] if several else []), Column("array"))
     of_times = {str(row.cells[-1]) for row in rows} - {""}
     alike = len(of_times) == 1  # then the head has the unit; tables for programs keep a column of it
-    latency = Column(f"latency, {of_times.pop()}" if alike else "latency", name="latency", align="right")
+    head = _HEADS.get(times.pop(), "latency") if len(times) == 1 else "latency"
+    latency = Column(f"{head}, {of_times.pop()}" if alike else head, name="latency", align="right")
     cpu = (Column("CPU, %", name="cpu_percent", align="right"),) if loaded else ()
     columns = (*heads, Column("value", align="right"), Column("unit"), *cpu, latency, Column("latency unit", shown=not alike))
     return Table(f"{prefix}workloads", "Each workload", columns, tuple(rows), first="")
 
 
-def _later(rate: str, texts: Mapping[str, _Text]) -> _Text:
-    """Return the latency of a rate's part and way, else of the whole."""
+def _later(rate: str, texts: Mapping[str, _Text]) -> tuple[str, _Text]:
+    """Return measure and text of the latency of a rate's part and way, else of the whole."""
     own = figure_name(rate)
-    of_rate = [str(name) for time in _TIMES for name in (own._replace(measure=time), FigureName("", time))]
-    return next((texts[name] for name in of_rate if name in texts), _NONE)
+    of_rate = [(time, str(name)) for time in _TIMES for name in (own._replace(measure=time), FigureName("", time))]
+    return next(((time, texts[name]) for time, name in of_rate if name in texts), ("", _NONE))
 
 
 def _asked(group: Group, groups: Sequence[Group]) -> str:
@@ -148,8 +166,16 @@ def _asked(group: Group, groups: Sequence[Group]) -> str:
 
 
 def _names(group: Group) -> list[str]:
-    """Return the group's printed figures: all published ones, and those measured ones that storage tests print."""
+    """Return the group's printed figures: all published ones, and those measured ones that storage tests print.
+
+    Those with a mean latency have one rate, I/Os or bytes a second, and that latency; the full report has the others.
+    """
     names = dict.fromkeys(name for r in group.measured for name in r.figures.get(group.cell.link_label, ()))
+    setting = group.cell.setting
+    means = [n for n in names if figure_name(n)[:2] == ("", "clat_mean_ns")]
+    if means and not isinstance(setting, ImportedSetting):
+        rate = _OF_ROWS[not options_of(setting).get("rw", "").startswith("rand")]
+        return [n for n in names if measure_unit(n) is rate or n in means]
     return [n for n in names if _published(group, n) or measure_unit(n) in _RATES or figure_name(n).measure in _TOLD]
 
 

@@ -10,8 +10,9 @@ from dutlab.report.model.figures import value_of
 from dutlab.report.model.groups import Group
 from dutlab.report.model.run_report import ReadRun, RunReport
 from dutlab.report.model.table import Cell, Column, Figure, Row, Table
-from dutlab.report.model.words import Unit, chosen_rate, name_words, unit_of
+from dutlab.report.model.words import Unit, alike_names, asked_of_all, chosen_rate, name_words, unit_of
 from dutlab.report.pages.publication import Contents
+from dutlab.spec.workloads.imported_setting import ImportedSetting
 from dutlab.spec.workloads.setting import ELSEWHERE
 from dutlab.store.record import PUBLISHED
 
@@ -32,18 +33,32 @@ def contents(reads: Sequence[ReadRun], reports: Sequence[RunReport]) -> Contents
 
 def _table(prefix: str, workload: str, groups: Sequence[Group], read: ReadRun) -> Table:
     settings = [g.cell.setting for g in groups]
-    asked = list(dict.fromkeys(k for s in settings for k, v in s.params.items() if v is not None and s.words.get(k) != ELSEWHERE))
+    factors, alike, said = list[str](), set[str](), ""
+    if not any(isinstance(s, ImportedSetting) for s in settings):  # published tables keep their columns and their order
+        groups = sorted(groups, key=lambda g: read.labels.index(g.label))
+        levels = [(name, level) for g in groups for name, level in g.cell.factors.items() if name != "mode"]
+        factors = [name for name in dict.fromkeys(name for name, _ in levels) if len({level for n, level in levels if n == name}) > 1]
+        alike, said = (alike_names(settings), asked_of_all([g.cell for g in groups])) if len(groups) > 1 else (alike, said)
+    asked = list(
+        dict.fromkeys(k for s in settings for k, v in s.params.items() if v is not None and s.words.get(k) != ELSEWHERE and k not in alike)
+    )
     places = [(g, link) for g in groups for link in dict.fromkeys(name for r in g.measured for name in r.figures)]
     figures = list(dict.fromkeys(name for g, link in places for r in g.measured for name in r.figures.get(link, ())))
     columns = {name: _head(name, places) for name in figures}
     by_link = len({link for _, link in places}) > 1
-    heads = (Column("mode"), *(Column(k.replace("_", " "), name=k) for k in asked), *([Column("link")] if by_link else []))
+    heads = (Column("mode"), *(Column(k.replace("_", " "), name=k) for k in (*factors, *asked)), *([Column("link")] if by_link else []))
     rows = []
     for group, link in places:
         params = [str(group.cell.params[k]) if group.cell.params.get(k) is not None else "" for k in asked]
-        rows.append(Row("", (group.label, *params, *([link] if by_link else []), *_cells(group, link, figures, read))))
+        params = [*(str(group.cell.factors.get(name, "")) for name in factors), *params]
+        rows.append(
+            Row(
+                "",
+                (group.cell.mode if factors else group.label, *params, *([link] if by_link else []), *_cells(group, link, figures, read)),
+            )
+        )
     caption = f"{workload}: every figure, as it was published or in its own unit"
-    return Table(f"{prefix}{workload}", caption, (*heads, *columns.values()), tuple(rows), first="")
+    return Table(f"{prefix}{workload}", caption, (*heads, *columns.values()), tuple(rows), asked=said, first="")
 
 
 def _cells(group: Group, link: str, figures: Sequence[str], read: ReadRun) -> Iterator[Cell]:

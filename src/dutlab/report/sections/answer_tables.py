@@ -25,7 +25,8 @@ MOST_ROWS = 8
 """Largest number of results with a row each; beyond it, and with several modes, a table has a column per place."""
 _BESIDE = {"peak/iops": ("peak/depth", "knee/iops", "knee/depth", "knee/clat_mean_ns")}
 """Figure that says little alone → figures shown with it."""
-_PLACE = (*SIZES, "mtu", "client", "server")
+_PLACE, _ENDS = (*SIZES, "mtu"), ("client", "server")
+"""Settings that a place names; the ends only where the cells are pairs of hosts."""
 _HEADS = {"received_pps": "forwarded", "max_received_pps": "most forwarded", "max_ok_pps": "highest without failure",
           "path_mtu_bytes": "path MTU", "knee/clat_mean_ns": "mean latency there", "peak/depth": "its depth", "knee/depth": "its depth",
           "knee/iops": "at the knee"}  # fmt: skip
@@ -97,10 +98,11 @@ class _Cells:
     @classmethod
     def of(cls, groups: Sequence[Group]) -> Self:
         alike, by_place = alike_names(g.cell.setting for g in groups), {}
+        named = (*_PLACE, *(_ENDS if any(g.cell.setting.ends for g in groups) else ()))
         for group in groups:
-            asked = setting_words(group.cell.setting, without={*alike, *_PLACE})
+            asked = setting_words(group.cell.setting, without={*alike, *named})
             by_place[group.label, _Place(group.cell.links, _size(group), asked)] = group
-        return cls(by_place, asked_of_all([g.cell for g in groups], without=_PLACE))
+        return cls(by_place, asked_of_all([g.cell for g in groups], without=named))
 
     @property
     def workload(self) -> str:

@@ -15,6 +15,7 @@ from dutlab.report.model.run_report import ReadRun, Section
 from dutlab.report.model.table import Cell, Column, Figure, Row, Table
 from dutlab.report.model.words import PERCENT, Unit, chosen_rate, plural
 from dutlab.report.sections.matrix import pair_of
+from dutlab.store.read import hosts_along
 from dutlab.units import BpsL1
 
 PAIRS = "pairs"
@@ -26,7 +27,7 @@ _LINE, _NARROW, _BELOW, _NO_SPEED = (
     "line rate",
     "large packets do not pass",
     "below line rate, and not for the packets' size",
-    "not known: the link has no speed",
+    "not known, since the link has no speed",
 )
 
 
@@ -48,7 +49,7 @@ class _Pair:
         if self.path_mtu is not None and self.port_mtu is not None and self.path_mtu < self.port_mtu:
             return f"{_NARROW}: the ports have {self.port_mtu}, the path carries {self.path_mtu}"
         if self.possible_bps is None:
-            return _NO_SPEED if self.path_mtu is not None else "not known: the largest packet was not measured"
+            return _NO_SPEED if self.path_mtu is not None else "not known, since the largest packet was not measured"
         return _LINE if self.goodput.median >= NEAR_LINE * self.possible_bps else _BELOW
 
 
@@ -59,6 +60,9 @@ def pairs_section(read: ReadRun) -> tuple[Section, ...]:
     pairs = [pair for g in matrix if (pair := _pair(g, paths, read)) is not None] if paths else []
     if not pairs:
         return ()
+    way = hosts_along(read.resolved)
+    place = {host: n for n, host in enumerate(way)}
+    pairs.sort(key=lambda p: [read.labels.index(p.group.label), *(place.get(host, len(way)) for host in pair_of(p.group))])
     several = len({p.group.label for p in pairs}) > 1
     rows = [Row(p.group.label if several else "", _cells(p), link=p.group.cell.link_label) for p in pairs]
     columns = (
@@ -93,7 +97,7 @@ def _cells(p: _Pair) -> tuple[Cell, ...]:
 def _words(pairs: Sequence[_Pair]) -> Iterator[str]:
     """Yield how many pairs have each limit, and name those below it."""
     counted = Counter(p.verdict.partition(":")[0] for p in pairs)
-    yield f"{plural(len(pairs), 'pair')}: {'; '.join(f'{n} {words}' for words, n in counted.most_common())}."
+    yield f"What limits {plural(len(pairs), 'pair')}: {'; '.join(f'{words} ({n})' for words, n in counted.most_common())}."
     for p in pairs:
         if p.verdict.startswith(_NARROW):
             client, server = pair_of(p.group)

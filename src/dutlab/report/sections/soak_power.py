@@ -18,7 +18,7 @@ from dutlab.report.sections.headline import compared
 from dutlab.store.record import TrialRecord
 from dutlab.subject import part_figure, share_part
 
-STATES, POWER, ERROR = "soak-power", "power", "error of the meter, W"
+STATES, HEAT, POWER, ERROR = "soak-power", "soak-power-heat", "power", "error of the meter, W"
 """Slug of the table of states, and the heads of its columns of watts and their error."""
 _COLUMNS = (
     Column("received", "received_pps"),
@@ -56,7 +56,7 @@ def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book:
         columns = (Column("load"), Column("received", "received_pps"), Column("frames a second and watt", "pps_per_w"))
         tables.append(book.table("soak-power-per-watt", f"Rate by watt{suffix}", columns, shares))
     if warm := [row for g in groups for row in _warmth(g)]:
-        tables.append(Table("soak-power-heat", f"Temperatures against their limits{suffix}", _HEAT, tuple(warm)))
+        tables.append(Table(HEAT, f"Temperatures against their limits{suffix}", _HEAT, tuple(warm)))
     energy, valid = energy_tables(groups, suffix)
     return Section(
         slug="soak-power",
@@ -66,10 +66,11 @@ def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book:
         tables=(*tables, *energy),
         curves=tuple(curve for g in groups for curve in _timeline(g, suffix)),
         words=(
-            *(words for g in groups for words in _extremes(g, book)),
+            *(extremes := [words for g in groups for words in _extremes(g, book, suffix)]),
             *valid,
             *trial_notes(groups),
         ),
+        answer=tuple(extremes),
         headlines=tuple(h for h in [_headline(groups, labels, book)] if h is not None),
     )
 
@@ -156,7 +157,7 @@ def _headline(groups: Sequence[Group], labels: Sequence[str], book: NoteBook) ->
     return compared("frames a second and watt at 100 %", named, figure, book)
 
 
-def _extremes(group: Group, book: NoteBook) -> Iterator[str]:
+def _extremes(group: Group, book: NoteBook, suffix: str) -> Iterator[str]:
     """Yield a sentence on the phases with the highest and the lowest power."""
     phases = [
         (v.median, name)
@@ -166,7 +167,7 @@ def _extremes(group: Group, book: NoteBook) -> Iterator[str]:
     if len(phases) > 1:
         most, least = max(phases), min(phases)
         watts = unit_of("watts").text
-        yield f"{group.label}: {watts(most[0])} in phase {most[1]}, {watts(least[0])} in phase {least[1]}."
+        yield f"{group.label}: {watts(most[0])} in phase {most[1]}, {watts(least[0])} in phase {least[1]}{suffix}."
 
 
 def _names(group: Group) -> list[str]:
@@ -210,7 +211,8 @@ def _timeline(group: Group, text: str) -> Iterator[Curve]:
         for slug, words, figure, unit, lines in drawn
         if any(points for _, points in lines)
     }
-    if "power" in curves and "heat" in curves:
+    if "power" in curves and "heat" in curves:  # short titles of the axes, since the panels are low; the title says what is simulated
+        curves |= {slug: replace(curves[slug], y_title=words) for slug, words in (("power", "power"), ("heat", "temperature"))}
         below = replace(curves.pop("heat"), moments=(), below=replace(curves.pop("rate"), moments=()) if "rate" in curves else None)
         title = f"The whole course{text}, {group.label}, link {group.cell.link_label}"
         yield replace(curves.pop("power"), slug=f"soak-power-{group.planned[0]}-course", title=title, bands=_bands(phases), below=below)

@@ -57,7 +57,7 @@ class LoadtestSetting(DirectedSetting):
     """Load at the end of the ramp, in percent of line rate."""
     rampup_s: Annotated[SecondsLong, Words("ramp of {} s")]
     hold_s: Annotated[SecondsOrNone, Words("{} s hold")]
-    line_rate_bps_l1: Annotated[Positive | None, Words("line rate bps l1 {}", place=1)] = None
+    line_rate_bps_l1: Annotated[Positive | None, Words("line rate {:bps}", place=1)] = None
     """Line rate in bits a second on the wire; None is the link's speed, or a reference where it has none."""
     threshold_percent: Annotated[float, Field(ge=0, lt=100), Words("saturated above {} % loss")]
     warmup_s: WarmupSaid

@@ -72,12 +72,12 @@ class Rfc2544Setting(DirectedSetting):
     """Factor for the durations that RFC 2544 prescribes."""
     width_ratio: Annotated[Positive, Words("bounds closer than {} of the upper")]
     """Largest width of the throughput's bounds, as a share of the upper one."""
-    latency_repeats: Annotated[_Repeats, Words("{} repeats of latency")]
-    burst_repeats: Annotated[_Repeats, Words("{} bursts")]
+    latency_repeats: Annotated[_Repeats, Words("{} repeats of latency", {1: "1 repeat of latency"})]
+    burst_repeats: Annotated[_Repeats, Words("{} bursts", {1: "1 burst"})]
     burst_limit_s: Annotated[SecondsLong, Words("bursts of {} s at most")]
     """Longest burst that is tried first; `scale` applies to it too."""
-    recovery_repeats: Annotated[_Repeats, Words("{} repeats of recovery")]
-    reset_repeats: Annotated[_Repeats, Words("{} repeats of the reset")]
+    recovery_repeats: Annotated[_Repeats, Words("{} repeats of recovery", {1: "1 repeat of recovery"})]
+    reset_repeats: Annotated[_Repeats, Words("{} repeats of the reset", {1: "1 repeat of the reset"})]
     networks: Annotated[int, Field(ge=1), Words("networks {}", {1: ""}, place=1)] = 1
     """Number of destination networks in each direction (section 12)."""
     extension_headers: Annotated[HeaderSet, Words("extension headers {}", {NO_HEADERS: ""}, place=1)] = "none"

@@ -40,7 +40,7 @@ class Words:
     """Words for a setting's value in a sentence, in the annotation of its field. A test checks that each field has one."""
 
     text: str
-    """Text in which `{}` is the value and `{:pps}` a frame rate with a fitting prefix; empty if the value is shown elsewhere."""
+    """Text in which `{}` is the value, `{:pps}` a frame rate and `{:bps}` a bit rate with a fitting prefix; empty if shown elsewhere."""
     instead: Mapping[Value, str] = field(default_factory=dict, hash=False)
     """Value → special text; empty text for values that are not shown. None is not shown unless it is listed here."""
     place: int = 0
