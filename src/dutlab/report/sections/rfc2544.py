@@ -94,6 +94,10 @@ _SHOWN = (
 )
 
 
+MOST_STATED = 4
+"""Largest number of throughputs that have a sentence each, with both bounds."""
+
+
 def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book: NoteBook) -> Section:
     """Return the section: a table per test with a row per mode, set of links and frame size; curves of throughput and frame loss."""
     scaled = _scale_words(groups)
@@ -113,7 +117,7 @@ def section(read: ReadRun, groups: Sequence[Group], labels: Sequence[str], book:
         tables=tuple(tables),
         curves=(*_throughput_curves(groups), *_latency_curves(groups), *_loss_curves(groups), *_burst_curves(groups)),
         words=(
-            *(_single_value(groups[0], book) if len(groups) == 1 else ()),
+            *(words for g in (groups if len(groups) <= MOST_STATED else ()) for words in _single_value(g, book)),
             *dict.fromkeys(f"{_about(g)}: {note}" for g in groups for r in g.measured for note in r.notes),
             *_arrivals(groups),
             *latency_times.words(groups),
