@@ -47,7 +47,7 @@ pub enum Command {
     Bench(Bench),
     /// What each back end can do on a port, and why not; how fast each sends
     #[command(
-        after_help = "Examples: dutlab-engine probe eth1\n          dutlab-engine probe eth1 --measure --to 172.16.10.2"
+        after_help = "Example: dutlab-engine probe eth1\n         dutlab-engine probe eth1 --measure --to 172.16.10.2"
     )]
     Probe(Probe),
     /// Obey a controller: JSON lines on stdin and stdout
