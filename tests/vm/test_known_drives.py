@@ -36,6 +36,9 @@ async def test_the_open_loop_sees_the_stalls_that_a_closed_one_hides(raid: str, 
     opened, hidden = found["lat_p999_ns"], found["closed_error_p999_percent"]
     assert opened.expected > 0.15e9, "the drive did stall"
     assert not opened.is_off, "a busy machine may be too late itself, and says so"
-    assert opened.found is not None and hidden.found is not None
+    if opened.found is None:
+        assert opened.disturbed, "only a busy machine decides nothing"
+        pytest.skip(f"a busy machine: {opened.disturbed}")
+    assert hidden.found is not None
     assert opened.found >= opened.expected * 0.95, "on a busy machine I/Os may take longer, but no stall is hidden"
     assert hidden.found < -50, "the closed loop shows less than half of it"
