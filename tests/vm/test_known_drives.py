@@ -31,14 +31,11 @@ async def test_a_drive_is_never_found_faster_than_it_answers(raid: str) -> None:
 
 async def test_the_open_loop_sees_the_stalls_that_a_closed_one_hides(raid: str, monkeypatch: pytest.MonkeyPatch) -> None:
     need_engine()
-    monkeypatch.setattr(stalling_drive, "LOADED_S", 20.0)  # two stalls; a third of the time of `verify --storage`
+    monkeypatch.setattr(stalling_drive, "LOADED_S", 40.0)  # 12,000 I/Os; p99.9 needs 10,000
     found = {known.figure: known for known in await verify(lambda _: None, raid, ("stalls",))}
     opened, hidden = found["lat_p999_ns"], found["closed_error_p999_percent"]
     assert opened.expected > 0.15e9, "the drive did stall"
     assert not opened.is_off, "a busy machine may be too late itself, and says so"
-    if opened.found is None:
-        assert opened.disturbed, "only a busy machine decides nothing"
-        pytest.skip(f"a busy machine: {opened.disturbed}")
-    assert hidden.found is not None
+    assert opened.found is not None and hidden.found is not None
     assert opened.found >= opened.expected * 0.95, "on a busy machine I/Os may take longer, but no stall is hidden"
     assert hidden.found < -50, "the closed loop shows less than half of it"
