@@ -5,12 +5,8 @@ use super::drive::{Clocks, Drive, Why};
 use super::exit::{Exit, Refused};
 use super::quantity::si;
 use super::rate::Asked;
-use super::send::{end_of, finish};
-use super::{print, table::table, traffic, words};
+use super::{print, send, table::table, traffic, words};
 use crate::ports;
-use crate::session::LEAD;
-use crate::trial::{Port, lead};
-use dutlab_port::clock;
 use dutlab_protocol::reply::Probed;
 use dutlab_protocol::request::Backend;
 use serde::Serialize;
@@ -31,7 +27,7 @@ pub fn run(a: &args::Probe) -> Result<Exit, Refused> {
     let probed = ports::probe(&a.iface)?;
     let usable = probed.backends.iter().any(|b| b.can_send && b.max_frame_bytes.is_some());
     let (speeds, why) = match a.measured.to {
-        Some(to) if usable => measure(a, to, &probed)?,
+        Some(to) if usable => measure(a, to, &probed).map(|(speeds, why)| (Some(speeds), why))?,
         _ => (None, Why::Sent),
     };
     let fastest = speeds.iter().flatten().max_by(|a, b| a.offered_pps.total_cmp(&b.offered_pps)).map(|s| s.backend);
@@ -55,7 +51,7 @@ pub fn run(a: &args::Probe) -> Result<Exit, Refused> {
 }
 
 /// Sends by each back end that can send on the port, one after the other.
-fn measure(a: &args::Probe, to: IpAddr, probed: &Probed) -> Result<(Option<Vec<Speed>>, Why), Refused> {
+fn measure(a: &args::Probe, to: IpAddr, probed: &Probed) -> Result<(Vec<Speed>, Why), Refused> {
     let m = &a.measured;
     let sent = args::Traffic {
         mac: m.mac,
@@ -70,14 +66,9 @@ fn measure(a: &args::Probe, to: IpAddr, probed: &Probed) -> Result<(Option<Vec<S
         let port = args::Port { isolated: m.isolated, allow: m.allow.clone(), backend, cpu: m.cpu.clone() };
         let (open, opened) = ports::open(&traffic::open("source", &a.iface, &port, backend, &m.cpu))?;
         let (plan, _) = traffic::plan(&sent, &opened, to, None)?;
-        let mut port = Port::new(open);
-        port.arm(Some(&plan), None, false)?;
-        let at = clock::monotonic() + LEAD.max(lead([&port], None));
-        port.start(None, at, drive.when_sent());
-        let why = drive.wait(&[&port], at, end_of(&plan, at));
-        let sent = finish(&mut port, &mut drive, why)?;
+        let (sent, why) = send::send(open, &plan, &mut drive)?;
         if why == Why::Interrupted {
-            return Ok((Some(speeds), why));
+            return Ok((speeds, why));
         }
         speeds.push(Speed {
             backend,
@@ -86,7 +77,7 @@ fn measure(a: &args::Probe, to: IpAddr, probed: &Probed) -> Result<(Option<Vec<S
             refused_frames: sent.streams.iter().map(|s| s.refused).sum(),
         });
     }
-    Ok((Some(speeds), Why::Sent))
+    Ok((speeds, Why::Sent))
 }
 
 fn in_words(probed: &Probed) -> String {

@@ -6,7 +6,7 @@ use super::exit::{Exit, Refused};
 use super::rate::Asked;
 use super::verdict::{self, Doubt, Verdict};
 use super::{print, traffic, words};
-use crate::ports;
+use crate::ports::{self, OpenPort};
 use crate::session::LEAD;
 use crate::trial::{Port, lead};
 use dutlab_port::clock;
@@ -44,12 +44,7 @@ pub fn run(a: &args::Send) -> Result<Exit, Refused> {
         (None, None) => return Err(Refused::input("where to? --to is missing", "give --to, --raw or --replay")),
     };
     let plan = SendPlan { trial: a.trial, ..plan };
-    let mut port = Port::new(open);
-    port.arm(Some(&plan), None, false)?;
-    let at = clock::monotonic() + LEAD.max(lead([&port], None));
-    port.start(None, at, drive.when_sent());
-    let why = drive.wait(&[&port], at, end_of(&plan, at));
-    let sent = finish(&mut port, &mut drive, why)?;
+    let (sent, why) = send(open, &plan, &mut drive)?;
     // A capture without its own timing is sent as fast as possible.
     let at_maximum = a.traffic.rate.as_ref().is_none_or(|rate| *rate == Asked::Max);
     let doubts = verdict::of_sender(&sent, at_maximum);
@@ -57,6 +52,16 @@ pub fn run(a: &args::Send) -> Result<Exit, Refused> {
     let result = Report { command: "send", verdict, doubts, port: opened, next_hop, plan, sent };
     print(&a.output, &result, || in_words(&result));
     Ok(verdict.exit())
+}
+
+/// Sends a plan out of an open port, and returns the counters and why sending ended.
+pub fn send(open: OpenPort, plan: &SendPlan, drive: &mut Drive) -> Result<(Sent, Why), Refused> {
+    let mut port = Port::new(open);
+    port.arm(Some(plan), None, false)?;
+    let at = clock::monotonic() + LEAD.max(lead([&port], None));
+    port.start(None, at, drive.when_sent());
+    let why = drive.wait(&[&port], at, end_of(plan, at));
+    Ok((finish(&mut port, drive, why)?, why))
 }
 
 /// Returns the latest end of sending.
