@@ -147,7 +147,7 @@ async def _made(root: Root, lists: Sequence[AccessList]) -> list[str]:
         for number in numbers:
             await change(root, "delete", "acl-plugin", "acl", "index", number)
         remedy = "use a VPP whose `set acl-plugin acl` takes rules as `permit+reflect src NET dst NET`"
-        raise HostError(f"it made other access lists than it was told: {', '.join(other)}", host=root.dut.name, remedy=remedy)
+        raise HostError(f"its access lists differ from the requested ones: {', '.join(other)}", host=root.dut.name, remedy=remedy)
     return numbers
 
 

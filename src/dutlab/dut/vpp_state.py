@@ -84,7 +84,7 @@ async def access_lists(root: Root) -> dict[int, tuple[str, tuple[str, ...]]]:
 def _rules(listed: str) -> Iterator[str]:
     """Yield the rules of a list; networks are compared in Python's words, since IPv6 has several."""
     for action, *networks in _RULE.findall(listed):
-        with contextlib.suppress(ValueError):  # not a network: then the list has a rule less than it was told
+        with contextlib.suppress(ValueError):  # not a network: the list then lacks a requested rule
             source, destination = (ip_network(network, strict=False) for network in networks)
             yield f"{action} src {source} dst {destination}"
 

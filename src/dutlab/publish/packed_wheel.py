@@ -25,7 +25,7 @@ def note_on(wheel: bytes) -> str:
                     entry.filename for entry in theirs if entry.filename in ours and not _same(archive, entry, ours[entry.filename])
                 }
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError) as error:
-        return f"note: the package cannot be read as a wheel, so nobody can install it: {error}"
+        return f"note: the package cannot be read as a wheel, so it cannot be installed: {error}"
     if not differing:
         return ""
     return (
